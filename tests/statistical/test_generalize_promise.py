@@ -1,6 +1,6 @@
 """Generalize promises for the table that the user has: a random sample of the population, cut at its own quantiles.
 
-In twelve universes of 200,000 people a sample is released, and the share of its rows that match at least k people is
+In thirteen universes of 200,000 people a sample is released, and the share of its rows that match at least k people is
 counted in the universe itself. The promise is made with 95 % confidence, so it may be broken in one release of twenty:
 the number of broken promises must lie inside its binomial limits. The control is the estimate that takes the sample's
 shares as the population's, which breaks the promise plainly.
@@ -91,6 +91,12 @@ def skewed_with_trees(draw):
     return [age, job, place, sector, sector * 2 + (draw.random(PEOPLE) < 0.1), draw.integers(0, 2, PEOPLE)]
 
 
+def mostly_agreeing(draw):
+    """Two columns that agree in most rows, and are independent in the others: few large cells, and many thin ones."""
+    first = draw.integers(0, 60, PEOPLE).astype(float)
+    return [first, np.where(draw.random(PEOPLE) < 0.86, first, draw.integers(0, 60, PEOPLE))]
+
+
 STEPS = {"role": "quasi", "tree": "steps:2,4,8,16,32,64"}
 ROLES = {
     with_trees: {f"c{place}": STEPS for place in range(7)},
@@ -110,6 +116,7 @@ UNIVERSES = [
     with_binary_columns,
     five_columns,
     whole_numbers,
+    mostly_agreeing,
 ]
 
 
@@ -204,6 +211,19 @@ def test_taking_the_samples_shares_as_the_populations_breaks_the_promise(monkeyp
     outcomes = [tried(independent, seed, rows=1_000, k=20, beta=0.1) for seed in range(6)]
     assert not promise_is_kept(outcomes, 0.1)
     assert all(outcome.stated > outcome.true for outcome in outcomes)
+
+
+def test_the_promise_holds_where_rows_are_of_two_kinds():
+    check([tried(mostly_agreeing, seed, rows=3_000, k=80, beta=0.1) for seed in range(3)], 0.1)
+
+
+def test_one_prior_for_both_kinds_breaks_the_promise(monkeypatch):
+    """The control: thin cells are judged by a prior that is wide enough for the large ones."""
+    model = population_matches._CellModel
+    monkeypatch.setattr(model, "lower_limit", model._gamma_limit)
+    monkeypatch.setattr(population_matches._Mixture, "probabilities", lambda self, k: np.ones(len(self.counts)))
+    outcomes = [tried(mostly_agreeing, seed, rows=3_000, k=80, beta=0.1) for seed in range(3)]
+    assert not promise_is_kept(outcomes, 0.1)
 
 
 def test_choosing_by_the_samples_joint_counts_alone_breaks_the_promise(monkeypatch):

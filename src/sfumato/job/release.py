@@ -22,6 +22,7 @@ from sfumato.risk.functional_copies import find_copies
 from sfumato.risk.safe_shares import SafeShares, least_people, safe_shares
 from sfumato.schema.columns import Role
 from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
+from sfumato.schema.recognition.names import identifier_by_name
 from sfumato.schema.recognition.roles import identifiers_of_people
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.frames import as_table
@@ -120,6 +121,7 @@ def require_one_row_each(prepared: Prepared, claims: Sequence[Claim[Any]]) -> No
 
 
 FEWEST_PEOPLE = 10  # an identifier with at most this many values is the number of no person
+ROWS_PER_PERSON = 10  # nor is one with more rows per value than this, unless its name says so
 
 
 def find_repeated(session: Session[Any, Any], source: Any, randomness: Randomness) -> dict[str, int]:
@@ -135,7 +137,8 @@ def find_repeated(session: Session[Any, Any], source: Any, randomness: Randomnes
     for name in names:
         groups, empty = answers[sizes[name]], answers[missing[name]]
         several = int(groups.groups[groups.sizes > 1].sum()) - (empty > 1)
-        if several and groups.count - (empty > 0) > FEWEST_PEOPLE:
+        fewest = FEWEST_PEOPLE if identifier_by_name(name) else max(FEWEST_PEOPLE, source.rows // ROWS_PER_PERSON)
+        if several and groups.count - (empty > 0) > fewest:
             repeated[name] = several
     return repeated
 
@@ -268,7 +271,13 @@ def release_and_assess(
         options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
         require=require,
     )
-    wanted = {"method": method, "assessment": wishes, "key": key, "seed": seed, "rows_not_people": rows_not_people}
+    wanted: dict[str, Any] = {
+        "method": method,
+        "assessment": wishes,
+        "key": key,
+        "seed": seed,
+        "rows_not_people": rows_not_people,
+    }
     release = make_release(Job.of(table, schema=schema, engine=engine, into=into, **wanted))
     assert release.assessment is not None
     return AssessedRelease(release, release.assessment)

@@ -77,7 +77,7 @@ class _Cells:
         """Whether a sorted row has the code of the row before it; empty if nearly all codes are different."""
         same = np.diff(self.codes[self.order]) == 0
         is_unique = len(self.codes) < ROWS_PER_VALUE * (len(same) + 1 - int(same.sum()))
-        return same & (not is_unique)
+        return np.asarray(same & (not is_unique))
 
     @cached_property
     def coincidence(self) -> float:
@@ -134,10 +134,11 @@ def _linear_relations(
     columns: dict[str, _Cells], exact: Sequence[str], protected: Sequence[str]
 ) -> Iterable[tuple[str, ...]]:
     """Yield sets of columns of which one is a linear combination of the others: of all, and of the exact ones."""
-    numeric = [name for name, cells in columns.items() if cells.numbers is not None and _mostly_known(cells.numbers)]
+    known = {name: cells.numbers for name, cells in columns.items() if cells.numbers is not None}
+    numeric = [name for name, numbers in known.items() if _mostly_known(numbers)]
     if len(numeric) < 2:
         return
-    matrix = np.column_stack([columns[name].numbers for name in numeric])
+    matrix = np.column_stack([known[name] for name in numeric])
     matrix = matrix[~np.isnan(matrix).any(axis=1)]
     if len(matrix) < FEWEST_ROWS:
         return
@@ -146,8 +147,8 @@ def _linear_relations(
     names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
     products = matrix.T @ matrix / len(matrix)
     for place, name in enumerate(names):
-        known = [other for other in range(len(names)) if other != place and (name in exact or names[other] in exact)]
-        for terms in _linear_terms(products, place, known):
+        others = [other for other in range(len(names)) if other != place and (name in exact or names[other] in exact)]
+        for terms in _linear_terms(products, place, others):
             weights = np.linalg.lstsq(matrix[:, terms], matrix[:, place], rcond=None)[0]
             if _is_exact(matrix[:, place], matrix[:, terms] @ weights, len(terms)):
                 yield (name, *(names[term] for term, weight in zip(terms, weights, strict=True) if abs(weight) > EXACT))
@@ -164,7 +165,7 @@ def _linear_terms(products: NDArray[np.float64], target: int, known: Sequence[in
     ``products`` are the correlations of all columns.
     """
     terms: list[int] = []
-    weights = np.zeros(0)
+    weights: NDArray[np.floating] = np.zeros(0)
     while len(terms) < min(MOST_TERMS, len(known)):
         fits = np.abs(products[known, target] - products[np.ix_(known, terms)] @ weights)
         fits[[known.index(term) for term in terms]] = -1.0

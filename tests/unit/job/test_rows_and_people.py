@@ -29,7 +29,7 @@ def stays(identifier: str = "patient_id", people: int = 200, repeated: int = 1) 
 
 
 @pytest.mark.parametrize("method", [sf.Boxes(k=5), sf.Microaggregate(k=5), sf.Noise()])
-@pytest.mark.parametrize("identifier", ["patient_id", "Versichertennummer", "mrn", "hospital_key"])
+@pytest.mark.parametrize("identifier", ["patient_id", "Versichertennummer", "Hospital-Nr", "internal_key"])
 def test_a_repeated_identifier_is_refused(method, identifier):
     with pytest.raises(sf.SfumatoError, match=r"rows, not people.*1 values of.*rows_not_people") as refused:
         method.release(stays(identifier), schema=ROLES | {identifier: "identifier"})
@@ -61,6 +61,8 @@ def test_the_user_may_confirm_it_and_everybody_is_told(tmp_path):
         ("address", [f"Street {number // 2}" for number in range(200)]),  # neighbours
         ("patient_id", [None, None, *(f"P{number}" for number in range(198))]),  # a missing number is nobody's
         ("hospital", ["Ulm", "Rom"] * 100),  # a few values
+        ("stay_days", np.arange(200) % 15),  # not to be released, and the number of nobody
+        ("zip", [f"{number % 50 + 10_000}" for number in range(200)]),  # a place that is not to be released
         ("weight", (np.arange(200) // 2).astype(float) + 0.5),  # measured
     ],
 )

@@ -15,6 +15,12 @@ distribution.
 A is unknown, too. The leave-one-out likelihood of the rows gives a 95 % confidence set for it. The *lower limit* uses
 the least favourable A of that set and subtracts 1.64 standard errors of the share. If the table is the whole
 population, c is the number of matching people itself.
+
+One A cannot describe rows of two kinds: where two columns mostly agree, most rows are in few large cells, and the
+others are spread thinly over all cells. A gamma prior that is wide enough for both takes every second row of a thin
+cell for a sign of a large one. So the ratio θ = p/π of a row is also estimated as a *mixture* of any form (the
+nonparametric maximum likelihood of Kiefer and Wolfowitz on a grid, by EM), from the c − 1 other rows of each row's
+cell, which have a Poisson distribution with mean (m − 1)·π·θ. The lower limit is that of the less favourable model.
 """
 
 from __future__ import annotations
@@ -26,7 +32,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import betainc
+from scipy.special import betainc, gammainc
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding
 from sfumato.table.groups import (
@@ -46,6 +52,9 @@ NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % con
 WEIGHTS_TRIED = 41
 WEIGHTS_COMPARED = 5  # number of accepted weights that are compared for the lower limit
 ONE_SIDED = 1.645  # standard errors below the estimate: 95 % confidence
+SMALLEST_RATIO, RATIOS = 1e-3, 40  # of the mixture: the smallest ratio of a grid, and how many it has
+BINS = 4  # per unit of log π, in which cells are alike for the mixture
+EM_ROUNDS = 50
 STEP = 1e-3  # relative change of a probability for a numerical derivative
 
 
@@ -105,7 +114,8 @@ def expected_matches(combinations: Combinations, population: int, k: int) -> Mat
     if population == rows or matches.share == 1.0:
         return matches
     model = _CellModel.of(combinations, population)
-    return replace(matches, share=model.share(model.likeliest, k), share_at_least=model.lower_limit(k))
+    share = min(model.share(model.likeliest, k), model.mean_of(model.mixture.probabilities(k)))
+    return replace(matches, share=share, share_at_least=min(share, model.lower_limit(k)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,26 +171,88 @@ class _CellModel:
 
     def share(self, weight: float, k: int) -> float:
         """Return the expected share of rows that match at least k people."""
-        return float(self.counts @ self.probabilities(weight, k) / self.rows)
+        return self.mean_of(self.probabilities(weight, k))
+
+    def mean_of(self, probabilities: NDArray[np.float64]) -> float:
+        """Return the mean of the probabilities of cells over the rows."""
+        return float(self.counts @ probabilities / self.rows)
+
+    @cached_property
+    def mixture(self) -> _Mixture:
+        """The same cells, with ratios of any distribution."""
+        return _Mixture.fit(self.counts, self.independent, self.rows, self.population)
 
     def lower_limit(self, k: int) -> float:
+        """Return the lower limit of the less favourable model: the gamma prior, or the mixture."""
+        mixture = self.mixture
+        probability = mixture.probabilities(k)
+        slope = (mixture.probabilities(k, factor=1.0 + STEP) - probability) / STEP
+        uncertain = self.counts < k
+        known = max(1.0, float((self.counts - 1.0)[uncertain].sum()))  # rows that tell the ratios of uncertain cells
+        shared = float((self.counts / self.rows) @ slope) ** 2 / known
+        error = math.sqrt(self._variance(probability, slope) + shared)
+        return max(0.0, min(self._gamma_limit(k), self.mean_of(probability) - ONE_SIDED * error))
+
+    def _gamma_limit(self, k: int) -> float:
         """Return the share for the least favourable accepted A, minus 1.64 standard errors."""
         tried, likelihood = self._weights
         kept = tried[likelihood >= likelihood.max() - NOT_REFUTED]
         some = kept[np.unique(np.linspace(0, len(kept) - 1, WEIGHTS_COMPARED).astype(np.int64))]
         worst = min(some.tolist(), key=lambda weight: self.share(weight, k))
-        return max(0.0, self.share(worst, k) - ONE_SIDED * self._standard_error(worst, k))
+        probability = self.probabilities(worst, k)
+        slope = (self.probabilities(worst, k, factor=1.0 + STEP) - probability) / STEP
+        return self.mean_of(probability) - ONE_SIDED * math.sqrt(self._variance(probability, slope))
 
-    def _standard_error(self, weight: float, k: int) -> float:
-        """Return the standard error of the share: from chance in each cell, and from errors that many cells share."""
-        probability = self.probabilities(weight, k)
+    def _variance(self, probability: NDArray[np.float64], slope: NDArray[np.float64]) -> float:
+        """Return the variance of the share: from chance in each cell, and from errors that many cells share.
+
+        ``slope`` is how much the probability of a cell changes with its expected people, relative to them.
+        """
         part = self.counts / self.rows
         variance = float((part**2 * probability * (1.0 - probability)).sum())
-        slope = part * (self.probabilities(weight, k, factor=1.0 + STEP) - probability) / STEP
         for codes in self.combinations.codes:
             shown = np.maximum(np.bincount(codes, weights=self.counts), 1.0)
-            variance += float((np.bincount(codes, weights=slope) ** 2 * (1.0 / shown - 1.0 / self.rows)).sum())
-        return math.sqrt(variance)
+            variance += float((np.bincount(codes, weights=part * slope) ** 2 * (1.0 / shown - 1.0 / self.rows)).sum())
+        return variance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Mixture:
+    """Cells whose probability is π·θ, where θ is one of some ratios with given weights."""
+
+    counts: NDArray[np.float64]  # rows of each cell
+    others: NDArray[np.float64]  # expected people outside the table of each cell, if θ is 1
+    posterior: NDArray[np.float64]  # (cells, ratios): the probability of each ratio, given the rows of the cell
+    ratios: NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, counts: NDArray[np.float64], independent: NDArray[np.float64], rows: int, population: int) -> _Mixture:
+        """Estimate the weights of the ratios by EM, from the other rows of each row's cell."""
+        means = np.maximum((rows - 1.0) * independent, 1e-300)
+        top = float((counts / means).max())
+        ratios = np.geomspace(SMALLEST_RATIO, max(1.0, 2.0 * top), RATIOS)
+        shown, of_cell = np.unique(
+            np.column_stack([counts, np.round(np.log(means) * BINS)]), axis=0, return_inverse=True
+        )
+        mean = np.exp(shown[:, 1] / BINS)[:, None] * ratios
+        likelihood = np.log(mean) * (shown[:, :1] - 1.0) - mean
+        likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+        part = np.bincount(of_cell.ravel(), weights=counts) / rows
+        weights = np.full(RATIOS, 1.0 / RATIOS)
+        for _ in range(EM_ROUNDS):
+            weights = weights * (likelihood.T @ (part / (likelihood @ weights)))
+        posterior = likelihood * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        return cls(counts, (population - rows) * independent, posterior[of_cell.ravel()], ratios)
+
+    def probabilities(self, k: int, *, factor: float = 1.0) -> NDArray[np.float64]:
+        """Return P[at least k people match] for each cell; ``factor`` multiplies its expected people."""
+        still_needed = np.maximum(k - self.counts, 0.0)
+        few = np.flatnonzero(still_needed > 0.0)
+        probability = np.ones(len(self.counts))
+        tail = gammainc(still_needed[few, None], factor * self.others[few, None] * self.ratios)
+        probability[few] = np.minimum((self.posterior[few] * tail).sum(axis=1), 1.0)
+        return probability
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -234,8 +234,8 @@ def _by_values(counts: SensitiveCounts, l: int) -> Iterator[tuple[NDArray[np.int
     for group in np.flatnonzero(distinct_values(counts) < l):
         values = counts.value[counts.starts[group] : ends[group]]
         same.setdefault(tuple(values[np.isin(values, common)].tolist()), []).append(int(group))
-    for values, groups in sorted(same.items()):
-        yield np.array(groups), np.unique(counts.group[~np.isin(counts.value, values)])
+    for shared, groups in sorted(same.items()):
+        yield np.array(groups), np.unique(counts.group[~np.isin(counts.value, shared)])
 
 
 def _join_near(centres: NDArray[np.float64], joined: Labels, groups: Labels, most: NDArray[np.int64]) -> None:

@@ -114,8 +114,8 @@ def may_be_unknown(column: Column) -> bool:
 def identifiers_of_people(columns: Sequence[Column], kinds: Mapping[str, Kind]) -> tuple[str, ...]:
     """Return the identifiers that are removed and that tell people apart: if one repeats, a person has several rows.
 
-    Names that people share, free text and measured numbers do not tell. If a number belongs to one person, only such
-    numbers are asked.
+    Names that people share, free text, measured numbers and what others may know (an age) do not tell. If a number
+    belongs to one person, only such numbers are asked.
     """
     removed = [column for column in columns if column.role is Role.IDENTIFIER and not column.pseudonym]
     telling = [
@@ -124,6 +124,9 @@ def identifiers_of_people(columns: Sequence[Column], kinds: Mapping[str, Kind]) 
         if kinds[column.name] not in (Kind.CONTINUOUS, Kind.BOOLEAN)
         and not column.reason.endswith(WRITTEN)
         and not is_named(written_words(column.name), "shared_by_people")
+        and (
+            _has_personal_name(column.name) or not mentions(written_words(column.name), "known_to_others", "sensitive")
+        )
     ]
     return tuple(name for name in telling if is_named(written_words(name), "of_one_person")) or tuple(telling)
 
