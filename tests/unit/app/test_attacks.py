@@ -195,7 +195,8 @@ class TestUploads:
         chunk = b"80000\r\n" + b"1,2\n" * (0x80000 // 4) + b"\r\n"
         sent = 0
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\nCookie: {person.cookie}\r\n"
+            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\n"
+            head += f"Cookie: {person.cookie}\r\n"
             line.sendall(f"{head}Origin: {server.origin}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
             try:
                 while sent < 2 * 10**9:
@@ -239,7 +240,8 @@ class TestUploads:
     def test_an_interrupted_upload_leaves_nothing(self, server, person):
         before = stored(server, "table")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\nCookie: {person.cookie}\r\n"
+            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\n"
+            head += f"Cookie: {person.cookie}\r\n"
             line.sendall(f"{head}Origin: {server.origin}\r\nContent-Length: 90000\r\n\r\n1,2\n".encode())
             wait_for(lambda: stored(server, "table") != before)
         wait_for(lambda: stored(server, "table") == before)
