@@ -1,9 +1,10 @@
 """Access control: only tabs that hold the session key.
 
 The address that the command prints contains a key. The first visit exchanges it for a cookie that scripts cannot read
-and that the browser does not send for requests of other sites. The browser that the command opens gets another key,
-which works once, because all users of the machine can list the arguments of a program. Every request is checked before
-anything else happens:
+and that the browser does not send for requests of other sites. Browsers send cookies to every port of a machine, also
+to servers of other users, but only below the path of the cookie: all pages are therefore below a random path. The
+browser that the command opens gets another key, which works once, because all users of the machine can list the
+arguments of a program. Every request is checked before anything else happens:
 
 - its ``Host`` must be the loopback address (a foreign name that leads here is DNS rebinding),
 - a request that changes something must come from a page of this server (``Origin`` and ``Sec-Fetch-Site``),
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -54,6 +56,7 @@ class Guard:
         self.visitors = visitors
         self.key = key
         self.key_for_once = secrets.token_urlsafe(24)  # for the arguments of a browser, which all users can list
+        self.tickets: deque[str] = deque(maxlen=20)  # from the entrance to the random path, for browsers on their way
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self.cookie = f"sfumato-{port}"  # cookies do not know ports, so that two servers need two names
 
@@ -64,17 +67,25 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        headers = Headers(scope["headers"])
+        headers, path = Headers(scope["headers"]), scope["path"]
         refused = self.refusal(scope["method"], headers)
         if refused:
             await _answer(send, 403, refused)
-        elif scope["path"].startswith(ENTRANCE):
-            await self._enter(scope["path"].removeprefix(ENTRANCE), headers, send)
+        elif path.startswith(ENTRANCE):
+            await self._admit(path.removeprefix(ENTRANCE), send)
+        elif not self._is_below_root(path):
+            await _answer(send, 401, NO_KEY)
+        elif (inside := path.removeprefix(self.visitors.root)).startswith(ENTRANCE):
+            await self._enter(inside.removeprefix(ENTRANCE), headers, send)
         elif (visitor := self.visitors.find(self._session(headers))) is None:
             await _answer(send, 401, NO_KEY)
         else:
-            scope["visitor"] = visitor
-            await self._serve(scope, receive, send)
+            own = {**scope, "visitor": visitor, "path": inside, "raw_path": inside.encode()}
+            await self._serve(own, receive, send)
+
+    def _is_below_root(self, path: str) -> bool:
+        root = f"{self.visitors.root}/".encode()
+        return secrets.compare_digest(path.encode()[: len(root)], root)
 
     def refusal(self, method: str, headers: Headers) -> str:
         """Return why a request is refused, whoever asks; empty if it is not."""
@@ -95,21 +106,31 @@ class Guard:
             return "This request came from another page."
         return ""
 
-    async def _enter(self, given: str, headers: Headers, send: Send) -> None:
-        """Exchange the key for a cookie; a browser that has one already keeps its session."""
+    async def _admit(self, given: str, send: Send) -> None:
+        """Exchange the key for a ticket to the random path, where a browser shows the cookie that it may have."""
         is_for_once = secrets.compare_digest(given.encode(), self.key_for_once.encode())
         if not is_for_once and not secrets.compare_digest(given.encode(), self.key.encode()):
             await _answer(send, 401, NO_KEY)
             return
         if is_for_once:
             self.key_for_once = secrets.token_urlsafe(24)
+        self.tickets.append(secrets.token_urlsafe(24))
+        await _answer(send, 303, "", {"location": f"{self.visitors.root}{ENTRANCE}{self.tickets[-1]}"})
+
+    async def _enter(self, given: str, headers: Headers, send: Send) -> None:
+        """Exchange the ticket for a cookie; a browser that has one already keeps its session."""
+        if given not in self.tickets:
+            await _answer(send, 401, NO_KEY)
+            return
+        self.tickets.remove(given)
         known = self.visitors.find(self._session(headers))
         visitor: Visitor | None = known or self.visitors.welcome(headers.one("accept-language"))
         if visitor is None:
             await _answer(send, 503, "There are too many sessions: end the server and start it again.")
             return
-        cookie = f"{self.cookie}={visitor.session}; Path=/; HttpOnly; SameSite=Strict"
-        await _answer(send, 303, "", {"location": "/", "set-cookie": cookie})
+        place = f"{self.visitors.root}/"
+        cookie = f"{self.cookie}={visitor.session}; Path={place}; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, "", {"location": place, "set-cookie": cookie})
 
     def _session(self, headers: Headers) -> str:
         try:
@@ -117,6 +138,11 @@ class Guard:
         except CookieError:
             return ""
         return cookie.value if cookie else ""
+
+    def _below_root(self, name: bytes, text: bytes) -> bytes:
+        """Return a header with the random path in front of an address."""
+        is_address = name.lower() == b"location" and text.startswith(b"/")
+        return self.visitors.root.encode() + text if is_address else text
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the application answer, with our headers; what it raises was answered already and is not logged."""
@@ -128,7 +154,8 @@ class Guard:
                 started = True
                 given = Headers(message.get("headers", ()))
                 added = [(name.encode(), text.encode()) for name, text in HEADERS.items() if name not in given]
-                message = {**message, "headers": [*message.get("headers", ()), *added]}
+                own = [(name, self._below_root(name, text)) for name, text in message.get("headers", ())]
+                message = {**message, "headers": [*own, *added]}
             await send(message)
 
         failed = False

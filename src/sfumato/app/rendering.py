@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,9 @@ GLOSSARY = {
 }
 
 
+ADDRESS = re.compile(
+    r'\b(href|action|src)="/'
+)  # of a page of ours: quotes of a text are escaped, so it is none of these
 STEPS = (  # path of the first page of each step, and its name in the catalogue
     ("/open", "Table"),
     ("/columns", "Columns"),
@@ -84,7 +88,7 @@ def _escape_controls(value: Any) -> Any:
 def render(template: str, visitor: Visitor, path: str, **context: Any) -> str:
     """Render a page for a visitor."""
     texts = languages()[visitor.language]
-    return (
+    page = (
         environment()
         .get_template(template)
         .render(
@@ -99,6 +103,7 @@ def render(template: str, visitor: Visitor, path: str, **context: Any) -> str:
             **context,
         )
     )
+    return ADDRESS.sub(rf'\1="{visitor.root}/', page)
 
 
 def _terms(texts: Texts) -> Any:

@@ -44,8 +44,9 @@ class Run:
 class Visitor:
     """One session. Whoever has its cookie sees this, and nothing of other sessions."""
 
-    def __init__(self, session: str, folder: Path, language: str) -> None:
+    def __init__(self, session: str, folder: Path, language: str, root: str = "") -> None:
         self.session = session
+        self.root = root  # path of all pages
         self.folder = folder
         self.language = language
         self.seen = time.monotonic()
@@ -124,6 +125,7 @@ class Visitors:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.root = f"/{secrets.token_urlsafe(16)}"  # path of all pages, which other servers cannot know
         self._by_session: dict[str, Visitor] = {}
         self.seen = time.monotonic()  # the last time that anybody came
         self.present = 0  # requests that are being answered
@@ -158,7 +160,7 @@ class Visitors:
         folder = self._folder / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
         self.seen = time.monotonic()
-        self._by_session[session] = Visitor(session, folder, choose_language(accepted_languages))
+        self._by_session[session] = Visitor(session, folder, choose_language(accepted_languages), self.root)
         return self._by_session[session]
 
     def leave(self) -> None:

@@ -161,7 +161,7 @@ class Postgres(Driver):
 
     @contextlib.contextmanager
     def _open(self, *, writing: bool = False) -> Iterator[Any]:
-        """Yield a cursor; its transaction only reads unless it may write, which is committed if no error occurs."""
+        """Yield a cursor; its transaction only reads unless it may write, and is rolled back after an error."""
         import adbc_driver_postgresql.dbapi as driver
 
         opened = without_cause(partial(driver.connect, self.url), self._errors, _no_connection)
@@ -170,8 +170,7 @@ class Postgres(Driver):
                 if not writing:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield cursor
-            if writing:
-                connection.commit()
+            connection.commit()
 
     @property
     def _errors(self) -> tuple[type[Exception], ...]:

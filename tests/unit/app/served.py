@@ -55,9 +55,31 @@ class Server:
         self.port, self.entrance, self.key = int(found[1]), found[2], found[3]
         self.host = f"127.0.0.1:{self.port}"
         self.origin = f"http://{self.host}"
+        self.root = ""  # the random path, once somebody has entered
 
-    def call(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        """Send a request with exactly these headers (``_`` stands for ``-``), and a Host unless one is given."""
+    def enter(self, **headers: str) -> Answer:
+        """Exchange the key for the cookie, by way of the random path."""
+        admitted = self.call("GET", self.entrance)
+        assert admitted.status == 303
+        self.root = "/" + admitted.headers["location"].split("/")[1]
+        return self.call("GET", admitted.headers["location"], **headers)
+
+    @property
+    def pages(self) -> str:
+        """Address of the random path."""
+        if not self.root:
+            self.enter()
+        return self.origin + self.root
+
+    def call(
+        self, method: str, path: str, body: bytes | None = None, *, is_outside: bool = False, **headers: str
+    ) -> Answer:
+        """Send a request with exactly these headers (``_`` stands for ``-``), and a Host unless one is given.
+
+        The path is below the random one, unless it is outside.
+        """
+        if not is_outside and not path.startswith(("/enter/", self.root or "/")):
+            path = self.root + path
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -99,7 +121,7 @@ class Person:
     seen: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        answer = self.server.call("GET", self.server.entrance)
+        answer = self.server.enter()
         assert answer.status == 303
         self.cookie = answer.cookie
 
@@ -124,7 +146,12 @@ class Person:
         """Send a form, or the bytes of a file, as the page itself does."""
         body = fields if isinstance(fields, bytes) else urlencode(fields or {}, doseq=True).encode()
         answer = self.server.call(
-            "POST", path, body, Cookie=self.cookie, Origin=self.server.origin, Referer=f"{self.server.origin}/columns"
+            "POST",
+            path,
+            body,
+            Cookie=self.cookie,
+            Origin=self.server.origin,
+            Referer=f"{self.server.origin}{self.server.root}/columns",
         )
         return self.get(answer.headers["location"]) if follow and answer.status == 303 else answer
 

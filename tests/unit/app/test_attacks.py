@@ -37,12 +37,33 @@ class TestWithoutTheKey:
             assert server.call("GET", "/open", Cookie=cookie).status == 401
 
     def test_the_key_opens_the_page_and_the_cookie_is_hidden_from_scripts_and_other_sites(self, server):
-        answer = server.call("GET", server.entrance)
+        answer = server.enter()
         assert answer.status == 303
-        assert answer.headers["location"] == "/"
+        assert answer.headers["location"] == f"{server.root}/"
         assert {"HttpOnly", "SameSite=Strict"} <= set(answer.headers["set-cookie"].split("; "))
         assert server.call("GET", "/open", Cookie=answer.cookie).status == 200
         assert server.key not in answer.headers["set-cookie"]
+
+    def test_a_browser_shows_the_cookie_only_below_a_path_that_other_ports_do_not_know(self, server):
+        """Browsers send cookies to all ports of a machine, also to a server of another user."""
+        answer = server.enter()
+        path = next(one for one in answer.headers["set-cookie"].split("; ") if one.startswith("Path="))
+        assert path == f"Path={server.root}/"
+        assert len(server.root) > 20
+        for outside in ("/open", "/", "/static/app.js", server.root):
+            assert server.call("GET", outside, is_outside=True, Cookie=answer.cookie).status == 401
+        page = server.call("GET", "/open", Cookie=answer.cookie).text
+        assert re.findall(r'(?:href|action|src)="/', page)
+        assert not re.findall(rf'(?:href|action|src)="/(?!{server.root[1:]}/)', page)
+
+    def test_a_ticket_to_the_path_works_once(self, server):
+        ticket = server.call("GET", server.entrance).headers["location"]
+        assert server.call("GET", ticket).status == 303
+        assert server.call("GET", ticket).status == 401
+
+    def test_a_browser_that_enters_again_keeps_its_session(self, server):
+        answer = server.enter()
+        assert server.enter(Cookie=answer.cookie).cookie == answer.cookie
 
 
 class TestForeignHost:
@@ -114,7 +135,7 @@ def test_every_answer_has_the_security_headers(server, person):
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers.get("server") is None
     assert not re.findall(r"(?:src|href|action)=\"(?:https?:)?//", answers[0].text), "nothing is loaded from outside"
-    assert not re.findall(r"<style|style=|<script(?! type=\"module\" src=\"/static)| on\w+=", answers[0].text)
+    assert not re.findall(r"<style|style=|<script(?! type=\"module\" src=\"/[\w-]+/static)| on\w+=", answers[0].text)
 
 
 def test_it_listens_on_the_loopback_only(server):
@@ -174,7 +195,8 @@ class TestUploads:
         chunk = b"80000\r\n" + b"1,2\n" * (0x80000 // 4) + b"\r\n"
         sent = 0
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-            head = f"POST /open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\nCookie: {person.cookie}\r\n"
+            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\n"
+            head += f"Cookie: {person.cookie}\r\n"
             line.sendall(f"{head}Origin: {server.origin}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
             try:
                 while sent < 2 * 10**9:
@@ -218,7 +240,8 @@ class TestUploads:
     def test_an_interrupted_upload_leaves_nothing(self, server, person):
         before = stored(server, "table")
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-            head = f"POST /open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\nCookie: {person.cookie}\r\n"
+            head = f"POST {server.root}/open/upload?name=x.csv HTTP/1.1\r\nHost: {server.host}\r\n"
+            head += f"Cookie: {person.cookie}\r\n"
             line.sendall(f"{head}Origin: {server.origin}\r\nContent-Length: 90000\r\n\r\n1,2\n".encode())
             wait_for(lambda: stored(server, "table") != before)
         wait_for(lambda: stored(server, "table") == before)

@@ -220,7 +220,7 @@ def test_a_table_is_read_again_in_another_way(person):
 
 
 def test_the_language_is_that_of_the_browser_and_can_be_changed(server, person):
-    answer = server.call("GET", server.entrance, Accept_Language="de-DE,de;q=0.9")
+    answer = server.enter(Accept_Language="de-DE,de;q=0.9")
     page = server.call("GET", "/open", Cookie=answer.cookie).text
     assert '<html lang="de">' in page
     assert "Tabelle" in page

@@ -69,9 +69,10 @@ def redirect_to(path: str) -> Response:
 def page_of_form(request: Request) -> str:
     """Return the page that a form was on; only one of ours, so that nothing leads to another site."""
     address = urlsplit(request.headers.get("referer", ""))
-    if not PAGE.fullmatch(address.path):
+    path = address.path.removeprefix(visitor_of(request).root)
+    if not PAGE.fullmatch(path):
         return "/"
-    return address.path + (f"?{address.query}" if address.query else "")
+    return path + (f"?{address.query}" if address.query else "")
 
 
 def show_failure(request: Request, error: SfumatoError, status: int = 400) -> Response:

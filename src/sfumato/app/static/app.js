@@ -1,6 +1,7 @@
 // The script of the page: uploads, progress, choosing many columns, copying, and closing explanations with Escape.
 // Every page works without it except the upload; texts come from the page, so that they are in its language.
 
+const ROOT = new URL("..", import.meta.url).pathname.slice(0, -1); // the random path that all pages are below
 const EVERY = 400; // milliseconds between two questions about a job
 const MISSES = 3; // questions without an answer before the page says so
 
@@ -22,13 +23,13 @@ function prepareUpload() {
     const button = form.querySelector("button");
     const sending = new XMLHttpRequest();
     const fail = (text) => { error.textContent = text; bar.hidden = true; button.disabled = false; };
-    sending.open("POST", `/open/upload?${query}`);
+    sending.open("POST", `${ROOT}/open/upload?${query}`);
     sending.upload.addEventListener("progress", (now) => { if (now.lengthComputable) bar.value = now.loaded / now.total; });
     sending.addEventListener("error", () => fail(form.dataset.broken));
     sending.addEventListener("load", () => {
       let answer = {};
       try { answer = JSON.parse(sending.responseText); } catch { /* not ours: said below */ }
-      if (sending.status === 200 && answer.next) show(answer.next, true);
+      if (sending.status === 200 && answer.next) show(ROOT + answer.next, true);
       else fail(answer.error || form.dataset.broken);
     });
     bar.hidden = false;
@@ -67,10 +68,10 @@ function prepareProgress() {
     if (!document.contains(box)) return;
     let now;
     try {
-      const answer = await fetch(`/jobs/${job}`);
+      const answer = await fetch(`${ROOT}/jobs/${job}`);
       if (!answer.ok) { location.reload(); return; } // the session has ended, and the server says what to do
       now = await answer.json();
-      if (now.over) { await show(now.next || location.href, Boolean(now.next)); return; }
+      if (now.over) { await show(now.next ? ROOT + now.next : location.href, Boolean(now.next)); return; }
       if (misses) live.textContent = "";
       misses = 0;
     } catch {
