@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
@@ -62,7 +62,7 @@ def verdict(release: Release) -> Verdict:
     promises = [finding for finding in release.findings if finding.kind == "privacy"]
     broken = [finding for finding in release.findings if not finding.held]
     failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
-    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment))
+    sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(release))
     if broken:
         lost = f"{len(broken)} of {len(release.findings)} promises are broken."
         return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
@@ -129,7 +129,14 @@ def _describe_links(manifest: Manifest) -> Iterator[str]:
         yield f"Dates in {named} are shifted by person. This hides nobody by itself, and guarantees nothing."
 
 
-def _describe_tests(assessment: Assessment | None) -> Iterator[str]:
+def _describe_tests(release: Release) -> Iterator[str]:
+    assessment = release.assessment
+    if release.manifest is not None and release.manifest.covers_every_output:
+        yield (
+            "The promise holds only if nothing else about the original is published: this report contains no count of "
+            "the original and no assessment."
+        )
+        return
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
@@ -172,7 +179,9 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
         )
     if k := manifest.options.get("k"):
         yield f"Is hiding among {k} people enough for this table and these recipients?"
-    if release.assessment is None:
+    if manifest.covers_every_output:
+        yield "Is nothing else about the original published, such as its number of rows or an assessment?"
+    elif release.assessment is None:
         yield "Should attacks be tried before it is published? `sfumato release … --assess --holdout 0.3` does so."
     elif release.assessment.failed:
         yield "Are the failed tests acceptable here? They are listed under Risk and Utility."
@@ -276,7 +285,12 @@ class Contents:
 
 
 def contents(release: Release, summary: Summary | None = None) -> Contents:
-    """Compute the contents from the released rows, the manifest and what was measured while the release was made."""
+    """Compute the contents from the released rows, the manifest and what was measured while the release was made.
+
+    An assessment is left out if a promise holds only without it: it counts the original exactly.
+    """
+    if release.manifest is not None and release.manifest.covers_every_output:
+        release = replace(release, assessment=None)
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
     fits = release.table.rows <= MOST_ROWS
