@@ -36,7 +36,8 @@ def rows_are_accounted_for(case: Case) -> Broken:
         allowed = 1.0
     if not 0 <= rows - case.rows <= allowed * rows + 1e-9:
         yield f"{rows} rows in, {case.rows} out, share {allowed} allowed"
-    if (manifest.rows_in, manifest.rows_out) != (rows, case.rows):
+    told = None if method.name == "private-sample" else rows  # one person changes the number of rows with certainty
+    if (manifest.rows_in, manifest.rows_out) != (told, case.rows):
         yield "the manifest counts other rows"
 
 

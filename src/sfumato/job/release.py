@@ -173,7 +173,8 @@ class AssessedRelease:
     Attributes
     ----------
     release : Release
-        The verified release; its report, when it is written, contains the assessment.
+        The verified release; its report, when it is written, contains the assessment. The report of a differentially
+        private release does not: its promise holds only if nothing else about the original is published.
     assessment : Assessment
         Privacy and utility of the release, including correct matches.
 

@@ -1,4 +1,4 @@
-"""The leading eigenvectors of a symmetric matrix, by the Lanczos method if only a few of many are wanted."""
+"""Eigenvectors: the leading ones of a symmetric matrix, and the principal axes of rows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,19 @@ class Eigenpairs:
 
     values: NDArray[np.float64]
     vectors: NDArray[np.float64]
+
+
+def principal_axes(centred: NDArray[np.float64]) -> Eigenpairs:
+    """Return the eigenpairs of CᵀC of centred rows C, those that are not 0 if columns outnumber rows.
+
+    The work is that of the smaller of rows and columns: with many columns, CᵀC does not fit into memory.
+    """
+    rows, columns = centred.shape
+    if columns > rows:
+        _, singular, right = np.linalg.svd(centred, full_matrices=False)
+        return Eigenpairs(singular**2, right.T)
+    values, vectors = np.linalg.eigh(centred.T @ centred)
+    return Eigenpairs(values[::-1], vectors[:, ::-1])
 
 
 def leading_eigenpairs(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.kernels.jit import jit
 
 if TYPE_CHECKING:
@@ -146,10 +147,10 @@ def _leading_axes(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDA
     """Return the principal axes with most of the variance, a multiple of four if possible, and the mean."""
     centre = points.mean(axis=0)
     centred = points - centre
-    values, vectors = np.linalg.eigh(centred.T @ centred)
-    held = np.cumsum(np.maximum(values[::-1], 0.0))
+    axes = principal_axes(centred)
+    held = np.cumsum(np.maximum(axes.values, 0.0))
     enough = int(np.searchsorted(held, BOUND_SHARE * held[-1])) + 1
-    return vectors[:, ::-1][:, : min(-(-enough // 4) * 4, len(values))], centre
+    return axes.vectors[:, : min(-(-enough // 4) * 4, len(axes.values))], centre
 
 
 def _in_cells(turned: NDArray[np.float64]) -> PointCells:

@@ -7,7 +7,7 @@ unchanged column would reveal which original row each released row comes from.
 
 Numbers stay within a range: the declared domain, or what was detected. The detected range ends at the mean of the
 five lowest and of the five highest numbers, because a released end of a range that is one person's number would
-disclose it.
+disclose it. A number that dominates this mean is left out of it.
 """
 
 from __future__ import annotations
@@ -283,8 +283,15 @@ def _draw(
     centre, wanted = others[rows].mean(axis=0), matrix[rows, number.position]
     fitted = others[rows] - centre
     # a ridge of one row per column: with few rows, predictions are near the mean
-    gram = fitted.T @ fitted + len(centre) * np.eye(len(centre))
-    slopes = np.linalg.solve(gram, fitted.T @ (wanted - wanted.mean()))
+    slopes = _ridge(fitted, wanted - wanted.mean(), float(len(centre)))
     residuals = wanted - wanted.mean() - fitted @ slopes
     drawn = wanted.mean() + (others[~known] - centre) @ slopes
     return np.asarray(drawn + generator.choice(residuals, len(drawn)))
+
+
+def _ridge(columns: NDArray[np.float64], wanted: NDArray[np.float64], ridge: float) -> NDArray[np.float64]:
+    """Return the slopes of a ridge regression, by products of the smaller of rows and columns."""
+    rows, width = columns.shape
+    if width > rows:
+        return np.asarray(columns.T @ np.linalg.solve(columns @ columns.T + ridge * np.eye(rows), wanted))
+    return np.asarray(np.linalg.solve(columns.T @ columns + ridge * np.eye(width), columns.T @ wanted))

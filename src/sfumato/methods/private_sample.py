@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,8 +18,9 @@ from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_contain
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
 from sfumato.params import Checked, Number, OrNone, Probability, require_int
 from sfumato.plan.claims.risk import SampledPrivacy
+from sfumato.plan.claims.rows import RowsAccountedFor
 from sfumato.plan.claims.sampling_privacy import SamplingParameters, sampling_parameters
-from sfumato.plan.plan import Outcome
+from sfumato.plan.plan import Claim, Outcome
 from sfumato.plan.questions import Distinct, DistinctIn
 from sfumato.plan.survey import Survey, count_blocks
 from sfumato.schema.columns import Column, Role
@@ -72,7 +74,7 @@ class PrivateSample(Method):
     delta: float | None = reported_option(
         OrNone(Probability()),
         "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of rows. None: the "
-        "number of rows to the power −1.2, if that number is public.",
+        "number of rows to the power −1.2, rounded down to a power of ten, if its order of magnitude is public.",
         default=None,
     )
     levels: Mapping[str, int] | None = reported_option(
@@ -98,7 +100,7 @@ class PrivateSample(Method):
             for name in names
             if name in questions or kinds[name] is not Kind.BOOLEAN
         ]
-        delta = self.delta or max(2, survey.rows) ** -1.2
+        delta = self.delta or 10.0 ** -math.ceil(1.2 * math.log10(max(2, survey.rows)))
         sampling = sampling_parameters(self.epsilon, delta)
         promise = SampledPrivacy(epsilon=self.epsilon, delta=delta, beta=sampling.beta, k=sampling.k, columns=names)
         return SamplePlan(
@@ -140,6 +142,13 @@ class SamplePlan(RecodingPlan):
         """How each column was recoded, without counts: one person can change a count of the whole table."""
         notes = super().notes
         return {**notes, "columns": {name: {"how": note["how"]} for name, note in notes["columns"].items()}}
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        """The promises, without the number of original rows: one person changes it with certainty."""
+        return tuple(
+            replace(one, is_counted=False) if isinstance(one, RowsAccountedFor) else one for one in super().claims
+        )
 
     def transform(self, block: Table, number: int) -> Outcome:
         draws = self.randomness.stream(f"sample {number}").random(block.rows)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
 from sfumato.methods.permutation_plan import Permutation, PermutationPlan, missing_cells, rank_of, sort_rows
@@ -143,8 +144,7 @@ def latent_scores(ranks: Array) -> Array:
 
 def _first_component(ranks: Sequence[Array]) -> Array:
     scores = latent_scores(np.column_stack(ranks))
-    _, vectors = np.linalg.eigh(scores.T @ scores)
-    return np.asarray(scores @ vectors[:, -1])
+    return np.asarray(scores @ principal_axes(scores).vectors[:, 0])
 
 
 def _by_means(codes: NDArray[np.integer], values: Array) -> Rows:

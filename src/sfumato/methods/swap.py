@@ -227,10 +227,10 @@ def clusters(block: Table, size: int) -> NDArray[np.int64]:
 
     The rows are encoded with all columns standardised; a cell is halved along the component with the largest range.
     """
+    from sfumato.kernels.eigenvectors import principal_axes
     from sfumato.kernels.neighbours import median_cells
     from sfumato.table.encoder import Encoder
 
     matrix = Encoder.fit(block).encode(block)
     centred = matrix - matrix.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return median_cells(centred @ vectors[:, ::-1], size)
+    return median_cells(centred @ principal_axes(centred).vectors, size)

@@ -319,7 +319,7 @@ class Analysis:
         domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
         domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
-        unseen = Unseen(suppressed, domains) if suppressed > 0 and weight is None else None
+        unseen = Unseen(suppressed, domains) if suppressed and weight is None else None
         return replace(intervals, unseen=unseen)
 
     def _finish(
@@ -329,9 +329,10 @@ class Analysis:
         of, notes = RELEASED_ROWS, [] if self.manifest else [WITHOUT_MANIFEST]
         suppressed = self.manifest.suppressed if self.manifest else 0
         if self.manifest:
-            covered = suppressed <= 0 or (intervals.unseen is not None and wanted.covers(intervals.unseen))
+            covered = suppressed == 0 or (intervals.unseen is not None and wanted.covers(intervals.unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
-            notes += [] if covered else [f"{suppressed:,} suppressed rows are not covered"]
+            left_out = "rows that were left out" if suppressed is None else f"{suppressed:,} suppressed rows"
+            notes += [] if covered else [f"{left_out} are not covered"]
         if intervals.pools is not None and intervals.pools.merge_groups:
             notes += [POOLED]
         reason = self._reason_for_no_interval(wanted)

@@ -8,6 +8,7 @@ own. All others are recounted, and what the manifest says about them must be wha
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +25,7 @@ from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
-from sfumato.release.target import CSV, MANIFEST, files_in, is_file_name
+from sfumato.release.target import CSV, MANIFEST, NUMBERS, files_in, is_file_name
 from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
@@ -143,6 +144,8 @@ def _file_faults(folder: Path, manifest: Manifest) -> list[str]:
         faults.append("manifest.json changed")
     if not manifest.files:
         faults.append("no checksums in the manifest")
+    if manifest.covers_every_output and (manifest.rows_in is not None or _is_assessed(folder / NUMBERS)):
+        faults.append("counts of the original beside a promise that covers every output")
     return faults
 
 
@@ -193,6 +196,15 @@ def _require_few_columns(claim: Claim[Any], most: int) -> None:
             found=f"{type(claim).__name__} names {len(listed):,} columns, more than there are or one of them twice",
             fix="get a new copy from its source",
         )
+
+
+def _is_assessed(report: Path) -> bool:
+    """Whether the numbers of a report contain an assessment; a file that cannot be read is found by its checksum."""
+    try:
+        numbers = json.loads(report.read_bytes()) if report.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(numbers, dict) and bool(numbers.get("assessment") or numbers.get("gauges"))
 
 
 def _manifest_faults(manifest: Manifest, claims: list[Claim[Any] | None]) -> list[str]:

@@ -157,7 +157,7 @@ class Manifest:
     options: Mapping[str, Plain]
     columns: tuple[ColumnRecord, ...]  # of the original
     released: tuple[ReleasedColumn, ...]
-    rows_in: int
+    rows_in: int | None  # None if a promise covers every output, as differential privacy does
     rows_out: int
     keep: tuple[str, ...]  # statistics to keep accurate
     edges: str | None  # where the faces of boxes are placed; None without boxes
@@ -186,9 +186,17 @@ class Manifest:
         return f"{told} (rows are counted, not people: {', '.join(self.repeated)} repeats)" if self.repeated else told
 
     @property
-    def suppressed(self) -> int:
-        """Number of rows that were not released; none if several synthetic tables are released together."""
-        return max(0, self.rows_in - self.rows_out)
+    def suppressed(self) -> int | None:
+        """Number of rows that were not released, or None if it is not told.
+
+        It is 0 if several synthetic tables are released together.
+        """
+        return None if self.rows_in is None else max(0, self.rows_in - self.rows_out)
+
+    @property
+    def covers_every_output(self) -> bool:
+        """Whether a promise holds only if nothing else about the original is published."""
+        return any(claim.covers_every_output for claim in map(ClaimRecord.to_claim, self.claims) if claim is not None)
 
     @property
     def weight(self) -> str | None:
@@ -236,7 +244,7 @@ class Manifest:
             options={name: plain(value) for name, value in reported.items()},
             columns=tuple(ColumnRecord.of(column, kinds[column.name]) for column in schema.columns),
             released=tuple(ReleasedColumn(name=name, kind=kind) for name, kind in released.items()),
-            rows_in=rows_in,
+            rows_in=None if any(claim.covers_every_output for claim in claims) else rows_in,
             rows_out=rows_out,
             keep=_statistics(reported.get("keep")),
             edges=str(reported["edges"]) if "edges" in reported else None,
@@ -390,5 +398,5 @@ def _has_right_types(manifest: Manifest) -> bool:
         all(isinstance(text, str) for text in texts)
         and all(isinstance(mapping, Mapping) for mapping in mappings)
         and all(isinstance(truth, bool) for truth in truths)
-        and all(type(rows) is int and rows >= 0 for rows in (manifest.rows_in, manifest.rows_out, manifest.format))
+        and all(type(rows) is int and rows >= 0 for rows in (manifest.rows_in or 0, manifest.rows_out, manifest.format))
     )

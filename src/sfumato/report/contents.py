@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
@@ -141,6 +141,12 @@ def _describe_links(manifest: Manifest) -> Iterator[str]:
 
 
 def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterator[str]:
+    if manifest.covers_every_output:
+        yield (
+            "The promise holds only if nothing else about the original is published: this report contains no count of "
+            "the original and no assessment."
+        )
+        return
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
@@ -192,7 +198,9 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
         yield f"Is hiding among {k} {who} enough for this table and these recipients?"
     if not any(finding.kind == "privacy" for finding in release.findings):
         yield "The method promises no privacy: is what was measured enough for these recipients?"
-    if release.assessment is None:
+    if manifest.covers_every_output:
+        yield "Is nothing else about the original published, such as its number of rows or an assessment?"
+    elif release.assessment is None:
         yield "Should attacks be tried before it is published? `sfumato release … --assess --holdout 0.3` does so."
     elif release.assessment.failed:
         yield "Are the failed tests acceptable here? They are listed under Risk and Utility."
@@ -294,7 +302,12 @@ class Contents:
 
 
 def contents(release: Release, summary: Summary | None = None) -> Contents:
-    """Compute the contents from the released rows, the manifest and what was measured while the release was made."""
+    """Compute the contents from the released rows, the manifest and what was measured while the release was made.
+
+    An assessment is left out if a promise holds only without it: it counts the original exactly.
+    """
+    if release.manifest is not None and release.manifest.covers_every_output:
+        release = replace(release, assessment=None)
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
     fits = release.table.rows <= MOST_ROWS

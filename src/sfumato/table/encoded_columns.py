@@ -27,6 +27,8 @@ Logs = Literal["auto", "never"] | tuple[str, ...]  # detected, no column, or the
 SKEWED = 1.0  # skewness above which a positive column is log-transformed, if that reduces the skewness
 ROOM = 1.5  # margin of the largest possible variance over the wanted one, below which moments are not promised
 EXTREMES = 5  # number of lowest and highest values averaged into a limit, so that no limit is one person's value
+FEWEST_EXTREMES = 3  # in a table of few rows
+DOMINANT = 0.25  # p of the p % rule: the highest value may be estimated no better than within this share of its excess
 BELOW_ALL = 10.0  # standard deviations below the mean; replaces the logarithm of a number that is not positive
 WHOLE_LIMIT = 2.0**53  # larger whole numbers are not exact as floats
 NUMBER = -1  # the state of a row with a number that is no atom
@@ -44,7 +46,7 @@ class NumberEncoding:
     logged: bool
     centre: float  # mean of the numbers that are no atoms, of the logarithms if logged
     scale: float  # their standard deviation, of the logarithms if logged; 1 for a constant column
-    low: float  # mean of the EXTREMES lowest of these numbers, in the unit of the column
+    low: float  # mean of the EXTREMES lowest of these numbers that do not dominate, in the unit of the column
     high: float  # mean of the EXTREMES highest
     atoms: tuple[float, ...] = ()  # values that many rows share; the indicators follow the position, in this order
     number_share: float = 1.0  # share of the rows that have a number that is no atom
@@ -214,16 +216,32 @@ def _better_in_logarithms(present: NDArray[np.float64]) -> bool:
 
 
 def _limits(present: NDArray[np.float64], rows: int) -> tuple[float, float]:
-    """Return the means of the EXTREMES lowest and highest values.
+    """Return the means of the EXTREMES lowest and highest values among which none dominates.
 
-    Fewer values are averaged in a table of less than 100 rows, and only the extremes themselves below 40 rows.
+    Fewer values are averaged in a table of less than 100 rows.
     """
     if not present.size:
         return 0.0, 0.0
-    few = min(EXTREMES, max(1, rows // 20), present.size)
+    few = min(EXTREMES, max(FEWEST_EXTREMES, rows // 20), present.size)
     ends = np.sort(present)  # faster than a partition at both ends
-    low, high = _mean(ends[:few]), _mean(ends[-few:])
+    low, high = -_upper_limit(-ends[::-1], few), _upper_limit(ends, few)
     return min(low, high), max(low, high)  # rounding errors may put two means of the same values in another order
+
+
+def _upper_limit(ordered: NDArray[np.float64], few: int) -> float:
+    """Return the mean of the ``few`` highest values after dominant ones have been left out.
+
+    The mean of a few values discloses one that is far above all others, to a person who knows the second highest and to
+    everybody who sees that the others are small. By the p % rule the highest is left out if the excess of the third and
+    following ones over the next lower value is less than DOMINANT of its own; then the rule is applied again.
+    """
+    kept = ordered
+    while kept.size > max(2 * few, ordered.size // 2):
+        excess = kept[-few:] - kept[-few - 1]
+        if excess[-1] <= 0.0 or excess[:-2].sum() >= DOMINANT * excess[-1]:
+            break
+        kept = kept[:-1]
+    return _mean(kept[-few:])
 
 
 def _has_room(present: NDArray[np.float64], low: float, high: float) -> bool:

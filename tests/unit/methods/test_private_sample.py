@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ import sfumato as sf
 from sfumato.plan.claims.risk import SampledPrivacy
 from sfumato.plan.claims.sampling_privacy import sampling_delta, sampling_parameters
 from sfumato.plan.plan import Evidence
+from sfumato.report.html import Report
 from sfumato.sources.frames import as_table
 
 
@@ -163,3 +166,36 @@ def test_a_table_that_is_too_small_is_told_to_use_a_larger_epsilon():
     """The method has no option k."""
     with pytest.raises(sf.SfumatoError, match="larger epsilon"):
         sf.PrivateSample(epsilon=1.0, delta=1e-6).release({"sex": ["f", "m"]}, schema={"sex": "quasi"})
+
+
+def test_an_assessment_is_returned_and_not_written_beside_the_promise(tmp_path):
+    rows = 3137
+    people = {"age": [20 + row % 60 for row in range(rows)], "sex": ["f", "m", "f"] * (rows // 3) + ["m"] * (rows % 3)}
+    schema = {"age": {"role": "quasi", "tree": "steps:20"}, "sex": {"role": "quasi", "tree": "prefix"}}
+    made = sf.release_and_assess(sf.PrivateSample(epsilon=1.0, levels={"age": 1, "sex": 0}), people, schema=schema)
+    assert made.assessment.original_rows == rows
+    bundle = made.release.write(tmp_path / "private")
+    written = "".join(file.read_text() for file in bundle.glob("*.[jh]*"))
+    left_out = rows - made.release.table.rows
+    for count in (f"{rows:,}", str(rows), f"{left_out:,}", f"{rows**-1.2:g}"):
+        assert count not in written
+    assert "copies" not in written
+    assert json.loads((bundle / "report.json").read_text())["assessment"] is None
+    assert sf.read_release(bundle).manifest.rows_in is None
+
+
+@pytest.mark.parametrize("told", ["manifest", "report"])
+def test_counts_of_the_original_beside_the_promise_are_refused(told, tmp_path):
+    people = {"sex": ["f", "m"] * 500}
+    schema = {"sex": {"role": "quasi", "tree": "prefix"}}
+    release = sf.PrivateSample(levels={"sex": 0}).release(people, schema=schema)
+    assert sf.read_release(release.write(tmp_path / "as written")).table.rows > 0
+    if told == "manifest":
+        release = replace(release, manifest=replace(release.manifest, rows_in=1000))
+        bundle = release.write(tmp_path / "told")
+    else:
+        rendered = Report.of(release)
+        numbers = json.loads(rendered.numbers) | {"assessment": {"original_rows": 1000}}
+        bundle = release.write(tmp_path / "told", report=replace(rendered, numbers=json.dumps(numbers)))
+    with pytest.raises(sf.SfumatoError, match="covers every output"):
+        sf.read_release(bundle)

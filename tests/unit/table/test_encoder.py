@@ -248,6 +248,18 @@ def test_limits_are_nobodys_value_in_a_table_of_some_size():
     assert code.low not in numbers
 
 
+@pytest.mark.parametrize("extremes", [[1e7], [1e7, 9e6], [1e7, 4e6, 70.0]], ids=len)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("rows", [30, 200])
+def test_no_limit_discloses_a_dominant_value(extremes, sign, rows):
+    others = np.random.default_rng(2).normal(50.0, 5.0, size=rows)
+    (code,) = Encoder.fit(table(x=sign * np.append(others, extremes))).numbers
+    assert max(abs(code.low), abs(code.high)) < 100.0
+    high = np.append(others, [90.0, 85.0, 82.0, 80.0, 79.0])
+    (code,) = Encoder.fit(table(x=sign * high)).numbers
+    assert max(abs(code.low), abs(code.high)) > 75.0  # control: several high values are no dominance
+
+
 def test_a_constant_column_has_no_scale_and_comes_back():
     constant = table(x=[3.25] * 5, c=["a"] * 5)
     code = Encoder.fit(constant)

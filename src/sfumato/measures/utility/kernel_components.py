@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.kernels.eigenvectors import leading_eigenpairs
-from sfumato.measures.confidence import exceedance_shares, exchanges, largest_gaps, shift_p_value
+from sfumato.measures.confidence import COSTLY_EXCHANGES, exceedance_shares, exchanges, largest_gaps, shift_p_value
 from sfumato.params import require_choice, require_int, require_number
 from sfumato.release.assessment import Score
 from sfumato.sources.frames import as_table
@@ -217,7 +217,7 @@ def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if not projected.shape[1]:
         return
     projected = np.round(projected / np.abs(projected).max(axis=0), 9)  # rounding errors are no differences
-    labels = exchanges(rows, rows, generator)
+    labels = exchanges(rows, rows, generator, COSTLY_EXCHANGES)
     shifts = np.column_stack([largest_gaps(labels, numbers) for numbers in projected.T])
     differing = int((exceedance_shares(shifts)[0] <= DIFFERS).sum())
     p_value = float(exceedance_shares((shifts**2).sum(axis=1, keepdims=True))[0, 0])

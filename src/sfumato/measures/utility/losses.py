@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.measures.measured_release import midpoints
 from sfumato.methods.recodings.losses import (
     average_class_size,
@@ -237,11 +238,15 @@ def eigenvalue_loss(original: NDArray[np.float64], released: NDArray[np.float64]
     varying = spread > 0.0
     if not varying.any():
         return 0.0
-    before, after = (
-        np.linalg.eigvalsh(np.atleast_2d(np.cov(one[:, varying] / spread[varying], rowvar=False)))
-        for one in (original, released)
-    )
+    before, after = (_eigenvalues(one[:, varying] / spread[varying]) for one in (original, released))
+    width = max(len(before), len(after))  # those that are not computed are 0
+    before, after = (np.pad(values, (0, width - len(values))) for values in (before, after))
     return float(np.abs(after - before).sum() / before.sum())
+
+
+def _eigenvalues(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the eigenvalues of the covariance, largest first."""
+    return np.asarray(principal_axes(matrix - matrix.mean(axis=0)).values / max(1, len(matrix) - 1))
 
 
 def loss_scores(subject: MeasuredRelease) -> Iterator[Score]:

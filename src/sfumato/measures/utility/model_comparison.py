@@ -37,11 +37,13 @@ class Coefficients:
 def regression(predictors: NDArray[np.float64], target: NDArray[np.float64]) -> Coefficients:
     """Fit a linear regression with an intercept; predictors that depend on others are handled by the pseudo-inverse."""
     design = np.column_stack([np.ones(len(target)), predictors])
-    gram = np.linalg.pinv(design.T @ design, rcond=1e-10)
-    values = gram @ (design.T @ target)
-    left = max(1, len(target) - np.linalg.matrix_rank(design))
-    variance = float(np.sum((target - design @ values) ** 2)) / left
-    return Coefficients(values=values[1:], errors=np.sqrt(np.maximum(np.diag(gram)[1:] * variance, 0.0)))
+    left, singular, right = np.linalg.svd(design, full_matrices=False)  # no product of columns by columns
+    real = singular > 1e-5 * singular.max(initial=0.0)
+    inverse = right[real] / singular[real, None]
+    values = (left[:, real].T @ target) @ inverse
+    freedom = max(1, len(target) - int(real.sum()))
+    variance = float(np.sum((target - design @ values) ** 2)) / freedom
+    return Coefficients(values=values[1:], errors=np.sqrt((inverse**2).sum(axis=0)[1:] * variance))
 
 
 def interval_overlap(one: Coefficients, other: Coefficients) -> float:

@@ -325,8 +325,10 @@ def _single(matrix: NDArray[np.float64], k: int, generator: np.random.Generator)
 
 def _projection(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
     """Group along the first principal component."""
+    from sfumato.kernels.eigenvectors import principal_axes
+
     centred = matrix - matrix.mean(axis=0)
-    return line_groups(centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1], k)
+    return line_groups(centred @ principal_axes(centred).vectors[:, 0], k)
 
 
 GROUPINGS: Mapping[str, Callable[[NDArray[np.float64], int, np.random.Generator], Labels]] = {

@@ -35,7 +35,8 @@ class PartitionedIca(SwapMethod):
 
     Smaller clusters keep more of the structure and protect people less. With ``cluster_size="auto"`` they are as small
     as possible while prediction distance, ambiguity and uncertainty are not below those of people who are not in the
-    table. The method promises no privacy: assess the release. (Lasko.)
+    table. Rows are not filtered: a row that equals somebody's occurs by chance, in small clusters more often for people
+    who took part. The method promises no privacy: assess the release. (Lasko.)
 
     Examples
     --------

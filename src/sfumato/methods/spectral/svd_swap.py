@@ -39,8 +39,8 @@ class SvdSwap(SwapMethod):
 
     With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors, if that is possible
     with every number inside its range. Without it the components are permuted until they are nearly uncorrelated.
-    Nonlinear relations are lost. No released row is the row of somebody who is unique. The method promises no privacy:
-    assess the release. (Lasko.)
+    Nonlinear relations are lost. Rows are not filtered: a row that equals somebody's occurs by chance, about as often
+    for people who took part as for people who did not. The method promises no privacy: assess the release. (Lasko.)
 
     Examples
     --------
@@ -119,11 +119,12 @@ class SvdSwapPlan(ScoreSwapPlan):
             restored = with_moments(after[:, every], before[:, every], low, high, tolerance=tolerance)
             finalized = ranges.clip(after)
             finalized[:, every] = restored.numbers
-        return finalized if restored.converged else self.keep_promises(before, finalized, ranges)
+        return finalized if restored.converged else self._keep_promised(before, finalized, ranges)
 
-    def keep_promises(
+    def _keep_promised(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
     ) -> NDArray[np.float64]:
+        """Return the numbers within their ranges, with the moments that are promised."""
         finalized, columns = ranges.clip(after), self.promised
         if columns:
             limits = ranges.of(columns)

@@ -10,30 +10,19 @@ polar factor), which are exactly uncorrelated but no longer have the original va
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, Ranges, impute
 from sfumato.methods.options import reported_option
-from sfumato.methods.spectral.restore import (
-    ATTEMPTS,
-    MARGINALS,
-    ExchangeableCells,
-    Marginals,
-    with_marginals,
-    with_shares,
-)
+from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_distribution, with_marginals, with_shares
 from sfumato.params import Choice, Share, require_choice, require_number, require_share
-from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from sfumato.plan.plan import Claim, Outcome
-    from sfumato.table.table import Table
 
 Variant = Literal["permute", "flip", "orthogonal"]
 VARIANTS: tuple[Variant, ...] = ("permute", "flip", "orthogonal")
@@ -73,19 +62,27 @@ class ScoreSwap:
         """Return swapped scores: every column is swapped independently of the others."""
         if not scores.size:
             return scores
-        swapped = self._once(winsorise(scores, self.winsorise), generator)
+        clipped = winsorise(scores, self.winsorise)
+        swapped = self._once(clipped, generator)
         if self.repair:
             return whiten(swapped, generator)
-        any_correlation = self.variant == "flip" or self.tolerance == 1.0
-        return swapped if any_correlation else self._within_tolerance(swapped, generator)
+        if self.variant == "flip" or self.tolerance == 1.0:
+            return swapped
+        swapped = self._within_tolerance(swapped, generator)
+        return separate_rows(swapped, clipped, generator) if self.variant == "permute" else swapped
 
     def _once(self, scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-        """Swap every column once."""
+        """Swap every column once, so that no row keeps all of its scores."""
+        if self.variant == "orthogonal":
+            return directions(scores.shape, generator)
+        if scores.shape[1] == 1:  # a permutation of a single column releases all of its numbers
+            return with_distribution(generator.permuted(scores[:, 0]), scores[:, 0], generator)[:, None]
         if self.variant == "permute":
-            return np.asarray(generator.permuted(scores, axis=0))
-        if self.variant == "flip":
-            return np.asarray(scores * generator.choice(np.array([-1.0, 1.0]), size=scores.shape))
-        return directions(scores.shape, generator)
+            return separate_rows(np.asarray(generator.permuted(scores, axis=0)), scores, generator)
+        signs = generator.choice(np.array([-1.0, 1.0]), size=scores.shape)
+        kept = np.flatnonzero((signs > 0.0).all(axis=1))
+        signs[kept, generator.integers(scores.shape[1], size=kept.size)] = -1.0
+        return np.asarray(scores * signs)
 
     def _within_tolerance(self, swapped: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Exchange random cells of each column until its correlations with the previous columns are small."""
@@ -110,6 +107,34 @@ class ScoreSwap:
                     fix="a larger tolerance, or repair=True, which makes the correlations zero",
                 )
         return np.asarray(columns * length + mean)
+
+
+def separate_rows(
+    swapped: NDArray[np.float64], scores: NDArray[np.float64], generator: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return permuted scores in which no row has the first two scores of the same person.
+
+    In a small cluster chance brings the few scores of a person together again, which reveals who is in the table. Only
+    where a score comes from decides, never what the row looks like: a row that equals somebody's for another reason
+    stays, because its absence would reveal who is in the table as well.
+    """
+    if scores.shape[1] < 2 or len(scores) < 2:
+        return swapped
+    first, second = (_sources(swapped[:, place], scores[:, place]) for place in (0, 1))
+    separated = swapped.copy()
+    for row in np.flatnonzero(first == second):  # few rows: about one per permutation
+        if first[row] == second[row]:  # no exchange before has separated it
+            partner = (row + int(generator.integers(1, len(scores)))) % len(scores)  # any other row will do
+            first[[row, partner]] = first[[partner, row]]
+            separated[[row, partner], 0] = separated[[partner, row], 0]
+    return separated
+
+
+def _sources(swapped: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the row from which each permuted score comes; equal scores are told apart by their order."""
+    rows = np.empty(len(scores), dtype=np.int64)
+    rows[np.argsort(swapped, kind="stable")] = np.argsort(scores, kind="stable")
+    return rows
 
 
 def directions(shape: tuple[int, ...], generator: np.random.Generator) -> NDArray[np.float64]:
@@ -217,36 +242,3 @@ class ScoreSwapPlan(MatrixPlan):
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
     ) -> NDArray[np.float64]:
         return ranges.clip(self.restore(before, after, ranges, number))
-
-    def keep_promises(
-        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
-    ) -> NDArray[np.float64]:
-        """Return the numbers after a few cells were exchanged, with what the method promises of them."""
-        return ranges.clip(after)
-
-    def transform(self, block: Table, number: int) -> Outcome:
-        encoder, before = self.setup.encoder, self.numbers(block)
-        matrix = self.perturb(encoder.encode(block), number)
-        numbers = self.finalize(before, encoder.natural(matrix), self.setup.ranges(matrix), number)
-        released = self.decode_block(matrix, numbers, number)
-        copies = find_copies(released, block)
-        if copies.size:
-            released = self._without_copies(ExchangeableCells.of(released, numbers, encoder), copies, block, number)
-        return self.outcome(released, number)
-
-    def _without_copies(self, cells: ExchangeableCells, copies: NDArray[np.int64], block: Table, number: int) -> Table:
-        """Return the released table after copies of people who are unique in the block have been changed."""
-        generator, before = self.setup.randomness.stream(f"copies {number}"), self.numbers(block)
-        for attempt in range(ATTEMPTS):
-            cells = cells.separate(copies, attempt, generator)
-            cells = replace(cells, numbers=self.keep_promises(before, cells.numbers, self.setup.ranges(cells.matrix)))
-            copies = find_copies(cells.table, block)
-            if not copies.size:
-                break
-        return cells.table
-
-    @property
-    def claims(self) -> tuple[Claim[Any], ...]:
-        # blocks do not know the unique rows of other blocks; those were not used to make their rows
-        no_copies = (NoUniqueRowCopied(columns=self.setup.encoder.names),) if self.blocks == 1 else ()
-        return (*super().claims, *no_copies)

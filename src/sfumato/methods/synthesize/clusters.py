@@ -50,6 +50,7 @@ def fit_clusters(problem: Problem, generator: np.random.Generator) -> Sampler:
 
 
 def _clusters(problem: Problem) -> NDArray[np.int64]:
+    from sfumato.kernels.eigenvectors import principal_axes
     from sfumato.kernels.neighbours import median_cells
 
     columns: list[NDArray[np.float64]] = []
@@ -60,8 +61,7 @@ def _clusters(problem: Problem) -> NDArray[np.int64]:
             columns.append(variable.values)
     points = np.column_stack(columns)
     centred = points - points.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return median_cells(centred @ vectors[:, ::-1], problem.k)
+    return median_cells(centred @ principal_axes(centred).vectors, max(problem.k, problem.rows // problem.clusters))
 
 
 def _components(

@@ -21,7 +21,6 @@ from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
 from sfumato.methods.synthesize.variables import Problem, Sampler, matrix_of, variables_of
 from sfumato.params import Choice, Flag, Whole
-from sfumato.plan.claims.copies import NoUniqueRowCopied, find_copies
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
 from sfumato.table.kinds import Kind
@@ -46,9 +45,6 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
 }
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
-ATTEMPTS = 20  # times that rows which copy somebody are drawn again
-SPARE_ROWS = 500  # rows that are drawn at least to replace them
-ALIKE = 15  # attempts in which a row is replaced only by one with the same missing values
 LARGEST_ORDER = 2  # of the moments of maximum entropy
 
 
@@ -66,8 +62,9 @@ class Synthesize(Method):
     "max-entropy"                means and covariances, and nothing else
     ============================ ===========================================================================
 
-    No released row belongs to a person, and none equals the row of somebody who is unique. A model can still reveal
-    people, above all those who are far from all others: the method promises no privacy. Assess the release.
+    No released row belongs to a person. Rows are not filtered: a row that equals somebody's occurs by chance, about as
+    often for people who took part as for people who did not, which :func:`sfumato.assess` tests. A model can still
+    reveal people, above all those who are far from all others: the method promises no privacy. Assess the release.
 
     With several ``imputations`` the release contains that many synthetic tables, told apart by the column
     ``imputation``. :func:`sfumato.combined_estimate` computes a statistic from them, with an error that includes the
@@ -97,8 +94,8 @@ class Synthesize(Method):
 
     kind: Model = reported_option(Choice(tuple(MODELS)), "Model from which the rows are drawn.", default="trees")
     k: int = group_size_option(
-        "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster. Larger values hide people "
-        "better and keep less detail. It is not a guarantee.",
+        "Smallest number of rows in a leaf of a tree, in a bin of a table and in a cluster, which are often larger so "
+        "that a model does not repeat its people. Larger values keep less detail. It is not a guarantee.",
         at_least=2,
         default=5,
     )
@@ -153,46 +150,33 @@ class SynthesisPlan(MatrixPlan):
     method: Synthesize
 
     def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        return self.draw(self.sampler(matrix, number, 0), len(matrix), f"rows of {number}, imputation 0")
+        return self.draw(matrix, f"{number}, imputation 0")
 
-    def sampler(self, matrix: NDArray[np.float64], number: int, imputation: int) -> Callable[..., NDArray[np.float64]]:
-        """Fit the model; return a function of a number of rows and a generator that draws a matrix."""
-        encoder, name = self.setup.encoder, f"{number}, imputation {imputation}"
+    def draw(self, matrix: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        """Fit the model and draw as many rows, with the random numbers of this name.
+
+        A drawn row that equals the row of a person is kept. If it were drawn again, the rows of the people of the
+        table would be missing from the release, and their absence would tell who took part.
+        """
+        encoder, stream = self.setup.encoder, self.setup.randomness.stream
         filled = matrix  # a tree is fitted only to rows that have a number
         if self.method.kind != "trees":
-            filled = impute(matrix, encoder, self.setup.randomness.stream(f"imputation of {name}"))
+            filled = impute(matrix, encoder, stream(f"imputation of {name}"))
         problem = Problem(
             variables_of(matrix, filled, encoder, self.setup.number_limits), self.method.k, self.method.order
         )
         if self.method.proper:
-            problem = problem.resample(self.setup.randomness.stream(f"parameters of {name}"))
-        sample = MODELS[self.method.kind](problem, self.setup.randomness.stream(f"model of {name}"))
-        return lambda rows, generator: matrix_of(sample(rows, generator), problem.variables, encoder.width)
-
-    def draw(self, sampler: Callable[..., NDArray[np.float64]], rows: int, name: str) -> NDArray[np.float64]:
-        """Draw a matrix with the random numbers of this name."""
-        return sampler(rows, self.setup.randomness.stream(name))
+            problem = problem.resample(stream(f"parameters of {name}"))
+        sample = MODELS[self.method.kind](problem, stream(f"model of {name}"))
+        return matrix_of(sample(len(matrix), stream(f"rows of {name}")), problem.variables, encoder.width)
 
     def transform(self, block: Table, number: int) -> Outcome:
         matrix = self.setup.encoder.encode(block)
-        made = [self._table(block, matrix, number, imputation) for imputation in range(self.method.imputations)]
+        names = [f"{number}, imputation {imputation}" for imputation in range(self.method.imputations)]
+        made = [self._decode(self.draw(matrix, name)) for name in names]
         if self.method.imputations == 1:
             return self.outcome(made[0], number)
         return self._join(made, number)
-
-    def _table(self, block: Table, matrix: NDArray[np.float64], number: int, imputation: int) -> Table:
-        """Return one synthetic table, in which rows that copy somebody have been drawn again."""
-        sampler, name = self.sampler(matrix, number, imputation), f"{number}, imputation {imputation}"
-        made = self._decode(self.draw(sampler, block.rows, f"rows of {name}"))
-        for attempt in range(ATTEMPTS):
-            copies = find_copies(made, block)
-            if not copies.size:
-                break
-            rows = min(block.rows, SPARE_ROWS + 10 * copies.size)
-            again = self._decode(self.draw(sampler, rows, f"rows of {name}, attempt {attempt}"))
-            others = np.setdiff1d(np.arange(again.rows), find_copies(again, block))
-            made = _replace_rows(made, copies, again, others, alike=attempt < ALIKE)
-        return made
 
     def _decode(self, matrix: NDArray[np.float64]) -> Table:
         numbers = self.setup.ranges(matrix).clip(self.setup.encoder.natural(matrix))
@@ -211,40 +195,13 @@ class SynthesisPlan(MatrixPlan):
     def claims(self) -> tuple[Claim[Any], ...]:
         names = self.setup.encoder.names
         numbers = (IMPUTATION,) if self.method.imputations > 1 else ()
-        # blocks do not know the unique rows of other blocks, which were not used to make their rows
-        no_copies = (NoUniqueRowCopied(columns=names),) if self.blocks == 1 else ()
         return (
             RowsAccountedFor(times=self.method.imputations),
             ColumnsAllowed(names=(*names, *numbers)),
             ValidCells(domains=self.setup.domains),
-            *no_copies,
         )
 
     @property
     def notes(self) -> Mapping[str, object]:
         own = {"model": self.method.kind, "imputations": self.method.imputations, "proper": self.method.proper}
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
-
-
-def _replace_rows(
-    table: Table, rows: NDArray[np.int64], again: Table, others: NDArray[np.int64], *, alike: bool
-) -> Table:
-    """Return the table with rows of another draw in the place of these rows, as far as there are any.
-
-    With ``alike``, only a row with the same missing values takes the place of a row. A row with many of them is more
-    often the row of somebody, and replacing it by any other row would leave too few missing values.
-    """
-    before = _missing_cells(table)[rows] if alike else np.zeros((rows.size, 1), bool)
-    after = _missing_cells(again)[others] if alike else np.zeros((others.size, 1), bool)
-    labels = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)[1].ravel()
-    chosen = np.arange(table.rows)
-    for label in np.unique(labels[: rows.size]):
-        place, alike_rows = rows[labels[: rows.size] == label], others[labels[rows.size :] == label]
-        if alike_rows.size:
-            chosen[place] = table.rows + np.resize(alike_rows, place.size)
-    both = pa.concat_tables([table.arrow, again.arrow]).unify_dictionaries()
-    return Table(both.take(pa.array(chosen)), table.kinds)
-
-
-def _missing_cells(table: Table) -> NDArray[np.bool_]:
-    return np.column_stack([column.is_null().to_numpy() for column in table.arrow.columns])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BINS = 12  # largest number of bins of a numeric column
+RARE = 4  # times as many cells are allowed as in a tree, because most of those of a table are rare
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,7 +60,7 @@ def fit_tables(problem: Problem, generator: np.random.Generator) -> Sampler:
     fields = fields_of(problem)
     steps = [
         ConditionalTable(field, parents, _tables(fields, field, parents))
-        for field, parents in network(fields, problem.order, problem.k)
+        for field, parents in network(fields, problem.order, problem.k, problem.cells)
     ]
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
@@ -103,7 +104,7 @@ def _bin_numbers(variable: Numbers, place: int, state: Codes | None, k: int) -> 
     return CodedField(codes, size, variable.state, place, states, Donors.of(known, bin_of, len(edges) + 1))
 
 
-def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int, tuple[int, ...]]]:
+def network(fields: Sequence[CodedField], order: int, k: int, cells: int) -> list[tuple[int, tuple[int, ...]]]:
     """Return the fields in the order in which they are drawn, each with its parents, the most informative first."""
     count = len(fields)
     information = np.zeros((count, count))
@@ -118,7 +119,7 @@ def network(fields: Sequence[CodedField], order: int, k: int) -> list[tuple[int,
         left = [field for field in range(count) if field not in placed]
         best = information[np.ix_(left, placed)]
         field = left[int(best.max(axis=1).argmax())]
-        steps.append((field, _parents(fields, field, placed, information, order, k)))
+        steps.append((field, _parents(fields, field, placed, information, order, k, cells)))
         placed.append(field)
     return steps
 
@@ -130,15 +131,17 @@ def _parents(
     information: NDArray[np.float64],
     order: int,
     k: int,
+    cells: int,
 ) -> tuple[int, ...]:
-    """Choose up to ``order`` − 1 parents; their combinations must have k rows on average."""
+    """Choose up to ``order`` − 1 parents; their combinations must have k rows on average, and few cells."""
     chosen: list[int] = []
     key = np.zeros(len(fields[field].codes), np.int64)
     for parent in sorted(placed, key=lambda one: -information[field, one]):
         if len(chosen) == order - 1 or information[field, parent] <= 0.0:
             break
         joined = np.unique(key * fields[parent].size + fields[parent].codes, return_inverse=True)[1]
-        if not chosen or (joined.max() + 1) * k <= len(joined):
+        filled = len(np.unique(joined * fields[field].size + fields[field].codes))
+        if not chosen or ((joined.max() + 1) * k <= len(joined) and filled <= RARE * cells):
             chosen.append(parent)
             key = joined
     return tuple(chosen)

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, Variable
+from sfumato.methods.synthesize.variables import (
+    Codes,
+    Donors,
+    Drawn,
+    Numbers,
+    Problem,
+    Sampler,
+    Variable,
+    effective_values,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -154,6 +163,7 @@ def first_axis(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(axis)
 
 
+PER_NUMBER = 3  # cells that a leaf of numbers counts for
 DECIDING = 30_000  # rows that decide where a tree is cut
 
 
@@ -211,7 +221,7 @@ def _step(problem: Problem, place: int, levels: Drawn, generator: np.random.Gene
     if not before or len(rows) < 2 * k or not _can_be_learnt(wanted, variable):
         return Step(variable, (), None, np.empty(0, np.int64), Donors.of(wanted, np.zeros(len(rows), np.int64), 1))
     predictors = choose_predictors(problem.variables[:place], before, variable, wanted)
-    tree = _tree(variable, k, int(generator.integers(2**31)))
+    tree = _tree(variable, k, _most_leaves(wanted, variable, problem.cells), int(generator.integers(2**31)))
     matrix = matrix_of(predictors, before)
     some = generator.permutation(len(rows))[:DECIDING] if len(rows) > DECIDING else slice(None)
     leaves, groups = np.unique(tree.fit(matrix[some], wanted[some]).apply(matrix), return_inverse=True)
@@ -224,8 +234,13 @@ def _can_be_learnt(wanted: NDArray[Any], variable: Variable) -> bool:
     return values > 1 and (isinstance(variable, Numbers) or 2 * values <= len(wanted))
 
 
-def _tree(variable: Variable, k: int, seed: int) -> Any:
+def _most_leaves(wanted: NDArray[Any], variable: Variable, cells: int) -> int:
+    """Return how many leaves have so many cells, if every leaf has the values of the whole column."""
+    return max(2, int(cells / (effective_values(wanted) if isinstance(variable, Codes) else PER_NUMBER)))
+
+
+def _tree(variable: Variable, k: int, leaves: int, seed: int) -> Any:
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
     kind = DecisionTreeClassifier if isinstance(variable, Codes) else DecisionTreeRegressor
-    return kind(min_samples_leaf=k, random_state=seed)
+    return kind(min_samples_leaf=k, max_leaf_nodes=leaves, random_state=seed)

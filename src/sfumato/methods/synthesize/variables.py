@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from sfumato.table.encoder import Encoder
 
 Drawn = list["NDArray[Any]"]  # one array per variable: whole numbers for codes, floats for numbers
+CELLS = 8  # per root of the number of rows, over all variables
+FEWEST = 40  # cells of a variable, however many variables there are
+SHARED = 4  # times as many cells are allowed if all variables use the same groups, which depend less on each value
 Sampler = Callable[[int, np.random.Generator], Drawn]  # draws this many rows
 
 
@@ -69,10 +72,34 @@ class Problem:
         """Number of rows of the block."""
         return len(self.variables[0].values)
 
+    @property
+    def cells(self) -> int:
+        """Largest number of cells, of groups of rows times values, from which one variable is drawn.
+
+        A person adds one row to a cell of every variable, which makes the own row likelier than that of somebody else
+        by about (cells of all variables) ÷ rows. With a number of cells that grows with √rows this is less than what
+        chance hides, however many rows there are.
+        """
+        return max(FEWEST, int(CELLS * np.sqrt(self.rows) / len(self.variables)))
+
+    @property
+    def clusters(self) -> int:
+        """Largest number of groups of rows that all variables share."""
+        numbers = sum(isinstance(one, Numbers) for one in self.variables)
+        codes = sum(effective_values(one.values) for one in self.variables if isinstance(one, Codes))
+        moments = numbers * (2.0 + numbers / 2.0)  # means, variances and covariances
+        return max(1, int(SHARED * self.cells * len(self.variables) / (codes + moments)))
+
     def resample(self, generator: np.random.Generator) -> Problem:
         """Return the problem with as many rows drawn with replacement, as an approximate draw of its parameters."""
         rows = generator.integers(self.rows, size=self.rows)
         return Problem(tuple(_of_rows(variable, rows) for variable in self.variables), self.k, self.order)
+
+
+def effective_values(codes: NDArray[np.int64]) -> float:
+    """Return how many equally common codes have the same entropy."""
+    counts = np.unique(codes, return_counts=True)[1]
+    return float(np.exp(np.log(len(codes)) - counts @ np.log(counts) / len(codes)))
 
 
 def _of_rows(variable: Variable, rows: NDArray[np.int64]) -> Variable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfumato.plan.claims.containment import AtMostNames, Containment
-from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import (
     AtMostValues,
     Diversity,
@@ -37,7 +37,6 @@ __all__ = [
     "KMap",
     "MarginalsKept",
     "MomentsKept",
-    "NoUniqueRowCopied",
     "PopulationGroups",
     "Pseudonyms",
     "RecursiveDiversity",

@@ -36,6 +36,7 @@ class RowsAccountedFor(Claim[AccountedRows]):
 
     suppressed_at_most: float = 0.0  # share of the original rows, from 0 to 1
     times: int = 1  # released rows for each original row, more than 1 if several tables are released together
+    is_counted: bool = True  # whether the finding tells the number of original rows
 
     def tally(self, evidence: Evidence) -> AccountedRows:
         rows, origin = evidence.original.rows, evidence.origin
@@ -59,7 +60,11 @@ class RowsAccountedFor(Claim[AccountedRows]):
         return self.report(
             claim=f"{each}; {allowed} suppressed",
             held=tally.once and suppressed <= self.suppressed_at_most * tally.original * (1 + 1e-12),
-            found=f"{format_count(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
+            found=(
+                f"{format_count(tally.original, 'row')} in, {tally.released:,} out, {suppressed:,} suppressed"
+                if self.is_counted
+                else f"{format_count(tally.released, 'row')} out"
+            )
             + ("" if tally.once else "; some released rows are duplicates or have no original row"),
             fix="a larger share of suppressed rows" if tally.once else FAULT,
         )

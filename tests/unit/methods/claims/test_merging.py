@@ -16,7 +16,7 @@ from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
 from sfumato.plan.claims.containment import AtMostNames, Containment
-from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import MarginalsKept, WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
@@ -51,7 +51,6 @@ CLAIMS: list[Claim[Any]] = [
     ValidCells(domains={"debt_age": (0.0, 2.0)}),
     ValidCells(unlimited=("debt_age",)),
     MarginalsKept(columns=("illness", "debt_age")),
-    NoUniqueRowCopied(columns=("illness", "debt_age")),
     FewRowsUnaltered(columns=("illness", "debt_age"), share=0.2),
     WeightTotalsKept(weight="debt_age", box="box"),
     ProbabilisticAnonymity(k=3, population=100, beta=0.3, most=3, any_distribution=False, columns=SHOWN),

@@ -10,7 +10,7 @@ from sfumato.methods.boxes.plan import OverlappingAnonymity
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
 from sfumato.plan.claims.containment import AtMostNames, Containment
-from sfumato.plan.claims.copies import FewRowsUnaltered, NoUniqueRowCopied
+from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import MomentsKept, WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
@@ -89,11 +89,6 @@ RELEASED = Table.from_arrow(
             "their column",
         ),
         (
-            NoUniqueRowCopied(columns=("age", "sex")),
-            "integrity",
-            "no released row equals the row of somebody who is unique in age, sex",
-        ),
-        (
             FewRowsUnaltered(columns=("age", "sex"), share=0.05),
             "integrity",
             "at most 5% of the rows are alone, with 90% of the cells of their person",
@@ -139,7 +134,6 @@ def test_boxes_that_may_overlap_come_with_a_warning():
         (RowsAccountedFor(), ()),
         (ColumnsAllowed(names=GROUP), ()),
         (ValidCells(), ()),
-        (NoUniqueRowCopied(columns=("age",)), ()),
         (FewRowsUnaltered(columns=("age",), share=0.05), ()),
         (MomentsKept(columns=("age",)), ()),
     ],

@@ -12,7 +12,6 @@ from sfumato.methods.spectral import clusters as auto
 from sfumato.methods.spectral.histograms import SpectralHistogram
 from sfumato.methods.spectral.pica import PartitionedIca
 from sfumato.methods.spectral.svd_swap import SvdSwap
-from sfumato.plan.claims.copies import NoUniqueRowCopied
 from sfumato.plan.claims.kept_statistics import MomentsKept
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
@@ -109,11 +108,6 @@ def test_moments_are_promised_only_where_they_can_be_kept_within_the_ranges():
     assert claims(SvdSwap(), rare)[MomentsKept].columns == ("x",)
     wide = Table.from_arrow(pa.table({f"x{number}": draw.normal(size=60) for number in range(150)}))
     assert MomentsKept not in claims(SvdSwap(), wide)
-
-
-def test_copies_are_promised_away_only_where_all_rows_are_known():
-    assert claims(SvdSwap(), TABLE)[NoUniqueRowCopied].columns == TABLE.names
-    assert NoUniqueRowCopied not in claims(SvdSwap(), TABLE, block_rows=500)
 
 
 def test_the_manifest_names_mixtures_and_histograms_have_none():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import hypothesis.strategies as st
 import numpy as np
@@ -157,3 +158,17 @@ def test_a_larger_tolerance_takes_fewer_rounds():
 def test_no_columns_are_no_trouble():
     empty = np.empty((5, 0))
     assert with_moments(empty, empty, np.empty(0), np.empty(0)).numbers.shape == (5, 0)
+
+
+def test_a_wide_table_costs_no_product_of_columns_by_columns():
+    draw = np.random.default_rng(3)
+    rows, columns = 30, 4000  # a matrix of columns by columns would have 128 MB
+    like, numbers = draw.normal(size=(2, rows, columns))
+    tracemalloc.start()
+    restored = with_moments(numbers, like, like.min(axis=0), like.max(axis=0), tolerance=1e-6)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * rows * columns * 8
+    assert (restored.numbers >= like.min(axis=0)).all() and (restored.numbers <= like.max(axis=0)).all()
+    error = np.abs(np.cov(restored.numbers[:, :20].T) - np.cov(like[:, :20].T)).max()
+    assert error < np.abs(np.cov(numbers[:, :20].T) - np.cov(like[:, :20].T)).max() / 3.0
