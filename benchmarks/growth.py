@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.risk.inspection import inspect
 from sfumato.schema.schema import FittedTable

@@ -27,7 +27,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 import sfumato as sf
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.kernels.grouping_1d import SQUARED, cheapest_groups
 from sfumato.plan.answers import Extremes
 from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.spatial import cKDTree
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.kernels.neighbours import nearest
 from sfumato.measures.privacy.prediction import find_in_cells
 from sfumato.measures.utility.moments import moment_changes

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.job.assess import assess
 from sfumato.kernels.prediction import Prediction, prediction
 from sfumato.measures.measured_release import MeasuredRelease

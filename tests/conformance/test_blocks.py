@@ -13,8 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.engine import Memory, run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey, run
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.randomness import Randomness

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.generalize import population as population_matches
 from sfumato.methods.generalize import quasi_recodings
 from sfumato.methods.generalize.joint_search import least_lossy

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.generalize.method import Generalize
 from sfumato.methods.generalize.population import Combinations, RecodedCodes, expected_matches
 from sfumato.randomness import Randomness

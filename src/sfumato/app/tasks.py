@@ -115,7 +115,7 @@ class Examine(Task):
     schema: Schema
 
     def perform(self, held: TableCache) -> TableOverview:
-        from sfumato.engines.memory.scan import MemorySurvey
+        from sfumato.engines.memory.engine import MemorySurvey
         from sfumato.report.distributions import original_distributions
         from sfumato.risk.inspection import inspect
         from sfumato.risk.safe_shares import WITHOUT_K

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory.engine import run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.errors import TableError
 from sfumato.plan.answers import Extremes
 from sfumato.plan.plan import Outcome, Plan

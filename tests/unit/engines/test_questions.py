@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory.engine import Memory
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.plan.questions import (
     CombinationsOf,
     DistinctIn,

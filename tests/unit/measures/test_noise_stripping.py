@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.measures.privacy.attacks.noise_stripping import strip_noise, without_noise
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory.engine import Memory
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.methods.optimal_groups import COSTS, OptimalGroups
 from sfumato.methods.quantiles import Quantiles

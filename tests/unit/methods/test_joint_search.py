@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.generalize import joint_search
 from sfumato.methods.generalize.joint_search import (
     EffectiveCombinations,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import OptionError
 from sfumato.methods.noise import Noise, NoiseMixture, resample_rows
 from sfumato.randomness import Randomness

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SfumatoError
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import FittedTable

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.shuffle import normal_correlations, possible_correlations
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.report.terminal import inspection
 from sfumato.risk.inspection import inspect
 from sfumato.schema.schema import Schema

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.engines.memory.engine import run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.errors import CannotRelease, OptionError, StatisticError, TableError
 from sfumato.methods.boxes import optimality
 from sfumato.methods.boxes.optimality import log_density

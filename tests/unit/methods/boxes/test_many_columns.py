@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.memory import engine
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import OptionError, OutOfMemory
 from sfumato.methods.boxes.sensitivities import correlations, root_mean_squares
 from sfumato.methods.boxes.sensitivity_kernels import pair_sums

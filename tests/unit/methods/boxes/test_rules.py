@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import sfumato as sf
-from sfumato.engines.memory.engine import run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes
 from sfumato.methods.boxes.rules import DEGREES, MEANINGS, SHARES, Rule, Rules, Trapezoid

@@ -17,8 +17,7 @@ from hypothesis.extra.numpy import arrays
 from tests.same_rows import same_rows
 
 import sfumato as sf
-from sfumato.engines.memory.engine import run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.search import neighbours, search

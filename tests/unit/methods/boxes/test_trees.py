@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory.engine import Memory
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.methods.boxes.partition import partition, problem_of
 from sfumato.methods.boxes.search_branch_kernels import box_costs
 from sfumato.methods.boxes.search_objective import linear_fitness

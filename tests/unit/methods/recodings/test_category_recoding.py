@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import SchemaError
 from sfumato.methods.recodings.categories import coarsen_to_at_least, coarsen_to_at_most
 from sfumato.plan.questions import DistinctIn

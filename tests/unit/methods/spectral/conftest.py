@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.engine import run
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.methods.matrix import MatrixMethod
 from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness

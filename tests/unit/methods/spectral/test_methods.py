@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, SfumatoWarning, TableError
 from sfumato.job.assess import assess
 from sfumato.kernels.prediction import prediction

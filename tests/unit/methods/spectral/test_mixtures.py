@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp
 
-from sfumato.engines.memory.scan import MemorySurvey
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.methods.spectral import clusters as auto
 from sfumato.methods.spectral.histograms import SpectralHistogram
 from sfumato.methods.spectral.pica import PartitionedIca
