@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sfumato.errors import OptionError
+from sfumato.measures.confidence import Interval
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.copies import counted_copy_scores
 from sfumato.measures.registry import MEASURES, REASONS, Measure, Need
@@ -67,6 +68,7 @@ def pair_release(
         origin=origin,
         columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
+        unaltered=manifest.unaltered if manifest else (),
         metric=options.metric,
         trees=_trees(schema, table),
         randomness=Randomness(options.seed),
@@ -117,10 +119,19 @@ def _judge_tests(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
     whole = sum(SHARES[family] for family in set(families))
     level = {family: LEVEL * SHARES[family] / whole / families.count(family) for family in set(families)}
     return tuple(
-        score if score.p_value is None else replace(score, passed=score.p_value > level[score.family])
-        for scores in taken
-        for score in scores
+        score if score.p_value is None else _judge(score, level[score.family]) for scores in taken for score in scores
     )
+
+
+def _judge(score: Score, level: float) -> Score:
+    """Give a test its result, and an attack the interval that agrees with it."""
+    assert score.p_value is not None
+    judged = replace(score, passed=score.p_value > level)
+    if score.chance is None or score.low is None or score.high is None:
+        return judged
+    ends = Interval(score.value, score.low, score.high).agree(score.chance, score.p_value, level)
+    gain = max(0.0, (ends.low - score.chance) / (1.0 - score.chance))
+    return replace(judged, low=ends.low, high=ends.high, gain=gain)
 
 
 def _require_known(names: Iterable[str]) -> tuple[str, ...]:

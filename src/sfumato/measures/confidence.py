@@ -32,6 +32,22 @@ class Interval:
         ends: dict[str, Any] = {"value": self.value, "low": self.low, "high": self.high}
         return Score(name=name, family="privacy", better=better, **ends, **others)
 
+    def agree(self, chance: float, p_value: float, level: float) -> Interval:
+        """Return the interval at the confidence of a test: it is above ``chance`` if and only if the test fails.
+
+        The interval is as wide as that of a normal distribution at this level. Where it would contradict the test, it
+        ends where a value with this p-value must have its standard error.
+        """
+        from scipy.special import ndtri
+
+        failed, wider = p_value <= level, max(1.0, float(-ndtri(level)) / Z)
+        low, high = self.value - wider * (self.value - self.low), self.value + wider * (self.high - self.value)
+        if failed != (low > chance):
+            gap = max(0.0, self.value - chance)
+            low = self.value - gap * float(ndtri(level) / min(ndtri(p_value), -1e-9)) if failed else min(low, chance)
+            low = max(low, float(np.nextafter(chance, np.inf))) if failed else low
+        return Interval(self.value, max(0.0, min(low, self.value)), min(1.0, high))
+
 
 def share(successes: int, trials: int) -> Interval:
     """Return a share with Wilson's score interval; without trials the share is NaN and the interval is [0, 1]."""
@@ -102,16 +118,21 @@ def shift_p_value(
 #
 # If a release is a sample of the same population, its rows and those of the sample that it is compared with can be
 # exchanged. The statistics of random exchanges are then its distribution, however rows, columns and statistics depend
-# on each other. Several statistics of one measure are adjusted together, by the smallest of their p-values (Westfall
-# and Young), so that the probability that any of them fails by chance is that of a single test.
+# on each other. Several statistics of one measure are adjusted together, by the largest of their standardised values
+# (max-T, Westfall and Young), so that the probability that any of them fails by chance is that of a single test. The
+# smallest of their p-values would do as well in theory. But p-values of exchanges are whole multiples of 1/(exchanges
+# + 1), and one of several statistics often has the smallest one by chance, so that a release with a single leak could
+# hardly fail.
 
 
-EXCHANGES = 499  # random exchanges; the smallest p-value is 1/500
+EXCHANGES = 1999  # random exchanges; the smallest p-value is 1/2000
+DIGITS, ROUNDING = 9, 1e-12  # of statistics that are compared; smaller differences are rounding errors
+COSTLY_EXCHANGES = 499  # where each of them takes milliseconds
 
 
-def exchanges(first: int, second: int, generator: np.random.Generator) -> NDArray[np.bool_]:
+def exchanges(first: int, second: int, generator: np.random.Generator, count: int = EXCHANGES) -> NDArray[np.bool_]:
     """Return one row per exchange that says which rows are in the first sample; the first row is how it really is."""
-    labels = np.zeros((EXCHANGES + 1, first + second), dtype=bool)
+    labels = np.zeros((count + 1, first + second), dtype=bool)
     labels[:, :first] = True
     generator.permuted(labels[1:], axis=1, out=labels[1:])
     return labels
@@ -144,9 +165,11 @@ def adjust_p_values(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
 
     The first row is what was found, the others are exchanges.
     """
-    p_values = exceedance_shares(statistics)
-    smallest = np.sort(p_values.min(axis=1))
-    return np.asarray(np.searchsorted(smallest, p_values[0], side="right") / len(smallest))
+    spread = statistics.std(axis=0)
+    standard = (statistics - statistics.mean(axis=0)) / np.where(spread > ROUNDING, spread, 1.0)
+    standard[:, spread <= ROUNDING] = 0.0
+    largest = np.round(standard.max(axis=1), DIGITS)
+    return np.asarray((largest[:, None] >= np.round(standard[0], DIGITS)).mean(axis=0))
 
 
 def excess_p_value(inside: NDArray[Any], outside: NDArray[Any], generator: np.random.Generator) -> float:
@@ -216,7 +239,8 @@ class AttackRisk:
         """Return the risk as a score; ``p_value`` is the probability of such a risk by chance."""
         note += f"; success rate {self.inside:.1%} inside the table, {self.outside:.1%} outside"
         interval = Interval(self.value, self.low, self.high)
-        return interval.score(name, rows=self.attacks, note=note, p_value=p_value, gain=self.low)
+        chance = None if p_value is None else 0.0
+        return interval.score(name, rows=self.attacks, note=note, p_value=p_value, gain=self.low, chance=chance)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError, TableError
+from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.randomness import Randomness
 from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite_numbers
 from sfumato.table.encoder import Encoder
@@ -47,6 +48,7 @@ class MeasuredRelease:
     origin: NDArray[np.int64] | None = None  # original row of each released row, −1 for none
     columns: tuple[str, ...] | None = None  # columns that the intruder knows and that are compared; None: all
     quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
+    unaltered: tuple[str, ...] = ()  # columns that were released as they are
     logs: Logs = "auto"
     metric: Metric = "standardised"
     trees: Mapping[str, Tree] = field(default_factory=dict)  # generalization trees that the intruder knows, by column
@@ -149,11 +151,12 @@ def metric_axes(metric: Metric, code: Encoder, like: NDArray[np.float64]) -> NDA
     square difference between two random people.
     """
     if metric == "mahalanobis":
-        values, vectors = np.linalg.eigh(np.cov(like, rowvar=False, bias=True).reshape(code.width, code.width))
+        axes = principal_axes(like - like.mean(axis=0))
+        values = axes.values / len(like)
         real = values > 1e-9 * max(values.max(initial=0.0), np.finfo(float).tiny)
         if not real.any():
             return np.zeros(code.width)  # all people are equal
-        return np.asarray(vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
+        return np.asarray(axes.vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
     if metric == "mixed":
         weights = np.ones(code.width)
         for category in code.categories:

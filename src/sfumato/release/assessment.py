@@ -35,7 +35,8 @@ class Score:
     rows : int
         Number of rows from which the value is computed.
     low, high : float or None
-        Ends of the 95 % interval of the value; None if there is no interval.
+        Ends of the 95 % interval of the value; None if there is no interval. Intervals of an attack that is tested are
+        wider: all of them hold together, so that the interval is above ``chance`` if and only if the test failed.
     p_value : float or None
         Probability of such a bad value by chance, for a sample without the people of the original: it is adjusted for
         the number of tests of the same measure. None if there is no test.
@@ -45,6 +46,8 @@ class Score:
         such a sample fails any of the tests with a probability of at most 5 %. None if there is no test.
     gain : float or None
         For attacks: the gain over guessing, from 0 to 1, at the lower end of its 95 % interval. None otherwise.
+    chance : float or None
+        For attacks that are tested: the value by guessing. None otherwise.
     note : str
         Unit, details and assumptions, as text.
     """
@@ -59,6 +62,7 @@ class Score:
     p_value: float | None = None
     passed: bool | None = None
     gain: float | None = None
+    chance: float | None = None
     note: str = ""
 
     def to_plain(self) -> dict[str, object]:

@@ -275,6 +275,10 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
         OUTSIDE,
     ),
     "linkability": ("How much better are two halves of a person joined than those of other people?", 0.0, OUTSIDE),
+    "membership by wide kernel": ("Can someone tell from the rows far and near who is in the table?", 0.5, GUESS),
+    "membership by equal rows": ("Can someone tell from equal rows who is in the table, or who is not?", 0.0, OUTSIDE),
+    "membership by missing rows": ("Can someone tell from rows that are missing who is in the table?", 0.0, OUTSIDE),
+    "singling out by one column": ("How many people does a single released cell describe?", 0.0, OUTSIDE),
     "singling out": ("How much better do descriptions fit exactly one person than for other people?", 0.0, OUTSIDE),
     "correct nearest matches": (
         "How many people does an intruder who knows all their values match to their row?",

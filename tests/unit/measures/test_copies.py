@@ -89,6 +89,20 @@ def test_copies_among_rows_that_are_equal_by_chance_are_seen(reference):
     assert found[ALL].passed is False
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_members_are_neither_more_nor_less_frequent_than_those_of_outsiders(seed):
+    original, reference, released = people(seed, 1500), people(20 + seed, 1500), people(40 + seed, 1500)
+    honest = copies(original, released, reference)
+    assert honest.passed is True
+    known = set(zip(*original.values(), strict=True))
+    kept = np.array([row not in known for row in zip(*released.values(), strict=True)])
+    filtered = copies(original, {name: column[kept] for name, column in released.items()}, reference)
+    assert filtered["membership by equal rows"].passed is False  # control: a release without the rows of members
+    assert filtered["membership by missing rows"].value > honest["membership by missing rows"].value
+    more = copies(original, with_copies(released, original, 150), reference)
+    assert more["membership by equal rows"].passed is False
+
+
 def test_types_do_not_hide_a_copy():
     original, released = people(1), people(1)
     released["age"] = released["age"].astype(np.float64)

@@ -5,6 +5,9 @@ people of the reference who equal a unique person of the original or, without a 
 original. If there is none, the columns tell: the probability that two people agree in the finest column, times the
 share of nearest pairs of people in the original that agree in each other column. This makes a single copy of continuous
 numbers inexplicable. Only counts are reported; nobody is named.
+
+With a reference, the rows of people who took part must also not be rarer than those of others: a method that removes
+copies reveals its people by what is missing (:mod:`sfumato.measures.privacy.attacks.absence`).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.measures.privacy.attacks.absence import equal_row_scores
 from sfumato.measures.privacy.prediction import NearestRows, find, people_of
 from sfumato.release.assessment import Better, Score
 from sfumato.table.encoded_columns import finite_numbers
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 
+EITHER_SIDE = 2  # tests of equal and of missing rows, which need a reference
 LANES = ((0, "a"), (1, "b"))  # the two halves of a key
 NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 
@@ -218,13 +223,14 @@ def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
     matches += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed
-    tests = len(matches) + near
+    tests = len(matches) + near + (EITHER_SIDE if rows[2] else 0)
     for name, equal, columns in matches:
         expected = float(unique.sum()) * rows[1] * equal_by_chance(subject, columns)
         copies = count_copies(equal, unique, expected, reference=rows[2], original=rows[0])
         yield _score(name, copies, rows[1], tests)
     if near:
         yield _near_score(subject, whole, tests)
+    yield from equal_row_scores(subject, cells, tests)
 
 
 def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iterator[Score]:
@@ -238,7 +244,7 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
     matches += [("copies, quasi-identifiers", counted.known, tuple(known))] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed and subject.origin is not None
-    tests, rows = len(matches) + near, counted.released_rows
+    tests, rows = len(matches) + near + (0 if subject.reference is None else EITHER_SIDE), counted.released_rows
     for name, equal, columns in matches:
         by_columns = float(counted.known.unique) * rows * equal_by_chance(subject, columns)
         ratio = 2.0 * rows / counted.original_rows
@@ -257,6 +263,7 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
             0 if subject.reference is None else subject.reference.rows,
         )
         yield _near_score(subject, RowMatches.of(cells, sizes), tests)
+    yield from equal_row_scores(subject, cells, tests)
     yield from _group_scores(counted)
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import Interval, area_under_curve, share
-from sfumato.measures.privacy.prediction import people_of
+from sfumato.measures.privacy.intruders import Intruder, intruders, rescale
+from sfumato.measures.privacy.prediction import find, people_of
 from sfumato.release.assessment import Score
 
 if TYPE_CHECKING:
@@ -79,15 +80,35 @@ def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
         return
     origin, people = subject.origin, people_of(subject).chosen
     linkage = match_rows(people_of(subject).released, people, origin)
-    note = f"share of people; {1.0 / subject.released.rows:.2g} by chance"
     rows = len(linkage.correct)
-    yield linkage.rate.score("correct nearest matches", rows=rows, note=note, gain=linkage.rate.low)
+    rate, intruder = _worst_rate(subject, linkage.rate, people[linkage.present], origin)
+    note = f"share of people, by {intruder}; {1.0 / subject.released.rows:.2g} by chance"
+    yield rate.score("correct nearest matches", rows=rows, note=note, gain=rate.low)
     areas = {"distance": linkage.by_distance, "ambiguity": linkage.by_ambiguity, "uncertainty": linkage.by_uncertainty}
     both = linkage.correct.any() and not linkage.correct.all()  # else there is nothing to distinguish
     for name, area in areas.items() if both else ():
         note = "area under the ROC curve; 0.5 is guessing"
         yield area.score(f"correct matches recognised by {name}", rows=rows, note=note)
     yield _assigned_score(subject, origin)
+
+
+def _worst_rate(
+    subject: MeasuredRelease, first: Interval, people: NDArray[np.int64], origin: NDArray[np.int64]
+) -> tuple[Interval, Intruder]:
+    """Return the largest share of correct matches of all intruders; ``first`` is that of the first one."""
+    known, *others = intruders(subject)
+    worst, by = first, known
+    for intruder in others:
+        places = intruder.places(subject)
+        asked, rows = (
+            rescale(subject, side, intruder.scale)[:, places]
+            for side in (subject.original_matrix[people], subject.released_matrix)
+        )
+        order = subject.generator("matches").permutation(len(rows))  # among equally near rows the first is found
+        row = order[find(asked, rows[order], 1, subject.generator("matches")).neighbours.index[:, 0]]
+        rate = share(int((origin[row] == people).sum()), len(people))
+        worst, by = (rate, intruder) if rate.value > worst.value else (worst, by)
+    return worst, by
 
 
 def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Score:

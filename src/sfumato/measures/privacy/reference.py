@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.kernels.neighbours import Neighbours
 from sfumato.kernels.prediction import Prediction, downward_shift, measure_halves, measure_prediction
-from sfumato.measures.confidence import adjust_p_values, exchanges, shift_p_value
+from sfumato.measures.confidence import COSTLY_EXCHANGES, adjust_p_values, exchanges, shift_p_value
 from sfumato.measures.privacy.prediction import NEIGHBOURS, find, people_of
 from sfumato.release.assessment import Score
 
@@ -114,7 +114,7 @@ def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if rows < 2:
         return
     pool = Pool.of(subject, rows)
-    shifts = pool.shifts(exchanges(rows, rows, subject.generator("exchanges")))
+    shifts = pool.shifts(exchanges(rows, rows, subject.generator("exchanges"), COSTLY_EXCHANGES))
     people = int(pool.is_query(np.arange(2 * rows) < rows).sum())
     for measure, shift, p_value in zip(SHIFTS, shifts[0], adjust_p_values(shifts), strict=True):
         margin = _margin(people)

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.kernels.neighbours import nearest
-from sfumato.measures.confidence import AttackRisk, adjust_p_values, excess_p_value, exchanges_among
+from sfumato.measures.confidence import (
+    DIGITS,
+    AttackRisk,
+    adjust_p_values,
+    excess_p_value,
+    exchanges,
+    exchanges_among,
+)
+from sfumato.measures.privacy.intruders import Intruder, intruders, rescale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
 
 
 ATTACKS = 2000
+TRIES = 8  # descriptions that are drawn at most for each that is unique in the release
+SLACK = 0.1  # standard deviations by which a condition on a number is wider: numbers may have been moved
 FITTING = 100  # a description that fits more people of the original and the reference singles out nobody
 CELLS = 4 * 10**9  # largest number of comparisons for all attacks together
 
@@ -32,8 +42,10 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Measure singling out (Cohen and Nissim): descriptions taken from the release that fit exactly one person.
 
     A description uses a few columns of one released row: equal to its category, or at least (at most) its number if
-    that is above (below) the median. It singles out somebody if exactly one person fits. People outside are singled out
-    by chance, too: a description that fits one person in N fits exactly one of N people with probability 37 %.
+    that is above (below) the median, a little less (more) because numbers may have been moved. Another one uses a
+    single column, equal to its category or number. Descriptions are drawn until they fit one released row only, as an
+    intruder would do. A description singles out somebody if exactly one person fits. People outside are singled out by
+    chance, too: a description that fits one person in N fits exactly one of N people with probability 37 %.
 
     Descriptions are tried on the original and on the reference, both reduced to the same number of people. All of them
     are tried on the same people, so they depend on each other; the test exchanges people inside and outside.
@@ -45,17 +57,55 @@ def singling_out_scores(subject: MeasuredRelease) -> Iterator[Score]:
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:people]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:people]]
     everyone = np.asfortranarray(np.concatenate([inside, outside]))  # conditions read whole columns
-    attacks = max(100, min(ATTACKS, CELLS // (2 * people * len(subject.names))))
-    rows = subject.released_matrix[generator.integers(len(subject.released_matrix), size=attacks)]
-    medians = np.median(subject.released_matrix, axis=0)
-    described = []
-    for row in rows:
-        columns = generator.permutation(len(subject.names))[: int(generator.integers(1, len(subject.names) + 1))]
-        described.append(_fitting(subject, everyone, row, medians, columns))
-    singled = _single_out(described, people, generator)
-    risk = AttackRisk.of(int(singled[0, 0]), attacks, int(singled[0, 1]), attacks)
-    p_value = float(adjust_p_values((singled[:, 0] - singled[:, 1])[:, None])[0])
-    yield risk.score("singling out", "descriptions taken from the release that fit exactly one person", p_value)
+    attacks = max(100, min(ATTACKS, CELLS // (TRIES * 2 * people * len(subject.names))))
+    found = {
+        "singling out": _descriptions(subject, everyone, attacks, generator),
+        "singling out by one column": _single_cells(subject, everyone, attacks, generator),
+    }
+    counts = {name: _single_out(described, people, generator) for name, described in found.items()}
+    longest = max(len(singled) for singled in counts.values())
+    excess = [np.resize(singled[:, 0] - singled[:, 1], longest) for singled in counts.values()]
+    for (name, singled), p_value in zip(counts.items(), adjust_p_values(np.column_stack(excess)), strict=True):
+        tried = len(found[name])
+        risk = AttackRisk.of(int(singled[0, 0]), tried, int(singled[0, 1]), tried)
+        note = "descriptions that fit one released row only, and exactly one person"
+        yield risk.score(name, note, float(p_value))
+
+
+def _descriptions(
+    subject: MeasuredRelease, everyone: NDArray[np.float64], attacks: int, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return whom each description fits: a few columns of a random row, drawn until no other released row fits."""
+    released = np.asfortranarray(subject.released_matrix)
+    medians, width, described = np.median(released, axis=0), len(subject.names), list[Any]()
+    for _ in range(TRIES * attacks):
+        row = released[int(generator.integers(len(released)))]
+        columns = generator.permutation(width)[: int(generator.integers(1, width + 1))]
+        row = row - SLACK * np.sign(row - medians)  # of numbers only: categories are equal
+        if len(_fitting(subject, released, row, medians, columns)) == 1:
+            described.append(_fitting(subject, everyone, row, medians, columns))
+        if len(described) == attacks:
+            break
+    return described
+
+
+def _single_cells(
+    subject: MeasuredRelease, everyone: NDArray[np.float64], attacks: int, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Return whom each description fits: a cell that only one released row has."""
+    released, described = subject.released_matrix, list[Any]()
+    for name in subject.names:
+        cells, others = (np.round(side[:, subject.code.columns(name)], DIGITS) for side in (released, everyone))
+        both = np.concatenate([cells, others])
+        labels = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        shown = np.bincount(labels[: len(cells)], minlength=int(labels.max()) + 1)
+        order = np.argsort(labels[len(cells) :], kind="stable")
+        ordered = labels[len(cells) :][order]
+        for label in np.flatnonzero(shown == 1):
+            low, high = np.searchsorted(ordered, [label, label + 1])
+            described.append(order[low:high])
+    chosen = generator.permutation(len(described))[:attacks]
+    return [described[place] for place in chosen]
 
 
 def _single_out(described: list[NDArray[np.int64]], people: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -128,9 +178,10 @@ CLOSE = 0.05  # a guess of a number is correct if its relative error is at most 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Inference:
-    """The guesses of one column."""
+    """The guesses of one column by one intruder."""
 
     column: str
+    intruder: Intruder
     inside: NDArray[np.bool_]  # whether the guess was correct, for each person attacked
     outside: NDArray[np.bool_]
 
@@ -140,40 +191,58 @@ class Inference:
         return AttackRisk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
 
 
-def inferences(subject: MeasuredRelease) -> tuple[Inference, ...]:
-    """Attack every column; return nothing without a reference or with a single column."""
+def inferences(subject: MeasuredRelease) -> tuple[tuple[Inference, ...], ...]:
+    """Let every intruder attack every column; return nothing without a reference or with a single column."""
     if subject.others is None or subject.reference_matrix is None or len(subject.names) < 2:
         return ()
-    generator = subject.generator("inference")
-    targets = max(50, min(INFERRED_PEOPLE, PAIRS // (2 * len(subject.names) * len(subject.rows))))
+    generator, tried = subject.generator("inference"), tuple(intruders(subject))
+    targets = max(50, min(INFERRED_PEOPLE, PAIRS // (2 * len(tried) * len(subject.names) * len(subject.rows))))
     inside = subject.original_matrix[generator.permutation(len(subject.original_matrix))[:targets]]
     outside = subject.reference_matrix[generator.permutation(len(subject.reference_matrix))[:targets]]
-    people = np.concatenate([inside, outside])
-    guessed = {name: _correct(subject.code, name, people, subject.released_matrix) for name in subject.names}
-    return tuple(
-        Inference(column=name, inside=correct[: len(inside)], outside=correct[len(inside) :])
-        for name, correct in guessed.items()
-    )
+    everyone = np.concatenate([inside, outside])
+    return tuple(_infer(subject, one, everyone, len(inside)) for one in tried)
+
+
+def _infer(
+    subject: MeasuredRelease, intruder: Intruder, everyone: NDArray[np.float64], inside: int
+) -> tuple[Inference, ...]:
+    """Return the guesses of one intruder: the value of the nearest row in the columns that the intruder knows."""
+    people, rows = (rescale(subject, side, intruder.scale) for side in (everyone, subject.released_matrix))
+    found = []
+    for name in subject.names:
+        places = intruder.places(subject, without=name)
+        if places.size:
+            row = nearest(people[:, places], rows[:, places], 1).index[:, 0]
+            correct = _correct(subject.code, name, everyone, subject.released_matrix[row])
+            found.append(Inference(column=name, intruder=intruder, inside=correct[:inside], outside=correct[inside:]))
+    return tuple(found)
 
 
 def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Measure attribute inference: guessing one column from all others, by the value of the nearest released row.
+    """Measure attribute inference: guessing one column from others, by the value of the nearest released row.
 
+    Several intruders try it, who know different columns and compare numbers on different scales; the worst is reported.
     The scores are the risk over all columns, and that of the column with the largest risk. A guess of a number is
     correct if it is within 5 %.
     """
-    risks = inferences(subject)
-    if not risks:
+    attacks = [found for found in inferences(subject) if found]
+    if not attacks:
         return
-    attacks = risks[0].risk.attacks
-    inside, outside = (np.sum([getattr(one, side) for one in risks], axis=0) for side in ("inside", "outside"))
-    p_value = excess_p_value(inside, outside, subject.generator("inference of a column"))
-    yield _together(inside, outside, len(risks)).score(
-        "inference of a column", f"over {len(risks)} columns, {attacks} people each", p_value
+    inside, outside = (
+        np.column_stack([np.sum([getattr(one, side) for one in found], axis=0) for found in attacks])
+        for side in ("inside", "outside")
     )
-    worst = max(risks, key=lambda one: one.risk.low)
+    labels = exchanges(len(inside), len(outside), subject.generator("inference of a column"))
+    correct = np.concatenate([inside, outside]).astype(np.float64)
+    p_values = adjust_p_values(np.asarray(labels.astype(np.float64) @ correct))
+    risks = [_together(inside[:, one], outside[:, one], len(found)) for one, found in enumerate(attacks)]
+    worst = min(range(len(attacks)), key=lambda one: (float(p_values[one]), -risks[one].value))
+    found = attacks[worst]
+    note = f"over {len(found)} columns, {len(inside)} people each, by {found[0].intruder}"
+    yield risks[worst].score("inference of a column", note, float(p_values[worst]))
+    largest = max((one for found in attacks for one in found), key=lambda one: one.risk.low)
     # the largest of many intervals is sometimes above 0 by chance, so it has no test
-    yield worst.risk.score("inference of a column, largest", f"column {worst.column!r}")
+    yield largest.risk.score("inference of a column, largest", f"column {largest.column!r}, by {largest.intruder}")
 
 
 def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> AttackRisk:
@@ -191,19 +260,17 @@ def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: in
 
 
 def _correct(
-    code: Encoder, column: str, people: NDArray[np.float64], released: NDArray[np.float64]
+    code: Encoder, column: str, people: NDArray[np.float64], guessed: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """Return which people have the value of the row that is nearest in the other columns."""
+    """Return which people have the value of the row that was found for them."""
     own = code.columns(column)
-    rest = np.setdiff1d(np.arange(code.width), own)
-    row = nearest(people[:, rest], released[:, rest], 1).index[:, 0]
     for category in code.categories:
         if category.name == column:
-            return np.asarray(people[:, own].argmax(axis=1) == released[row][:, own].argmax(axis=1))
+            return np.asarray(people[:, own].argmax(axis=1) == guessed[:, own].argmax(axis=1))
     number = next(number for number in code.numbers if number.name == column)
-    true, guess = number.natural(people), number.natural(released[row])
+    true, guess = number.natural(people), number.natural(guessed)
     correct = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
     if number.missing is not None:
-        is_missing, guessed = people[:, number.missing] > 0.0, released[row, number.missing] > 0.0
-        correct = np.where(is_missing | guessed, is_missing & guessed, correct)
+        is_missing, guessed_missing = people[:, number.missing] > 0.0, guessed[:, number.missing] > 0.0
+        correct = np.where(is_missing | guessed_missing, is_missing & guessed_missing, correct)
     return np.asarray(correct)

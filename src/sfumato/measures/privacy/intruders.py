@@ -1,0 +1,84 @@
+"""Several intruders: what they know of a person, and the scale on which they compare numbers.
+
+Knowing fewer columns is often stronger: columns that were changed lead to wrong rows, and those that were not lead to
+the right one. Logarithms make large numbers look alike, raw numbers small ones, and ranks do neither. So an attack is
+tried by each intruder, and the worst is reported with what it used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.measures.measured_release import MeasuredRelease
+
+Scale = Literal["standardised", "raw", "ranks"]
+RANKED = np.sqrt(12.0)  # ranks from 0 to 1 times this have variance 1
+
+
+@dataclass(frozen=True)
+class Intruder:
+    """The columns that an intruder knows, and the scale of numbers."""
+
+    knows: str  # in words
+    columns: tuple[str, ...]
+    scale: Scale = "standardised"
+
+    def __str__(self) -> str:
+        scales = {"standardised": "", "raw": ", numbers without logarithms", "ranks": ", numbers as ranks"}
+        return f"an intruder who knows {self.knows}{scales[self.scale]}"
+
+    def places(self, subject: MeasuredRelease, without: str | None = None) -> NDArray[np.int64]:
+        """Return the matrix columns that the intruder compares, but not those of the column ``without``."""
+        used = [subject.code.columns(name) for name in self.columns if name != without]
+        return np.concatenate(used) if used else np.empty(0, dtype=np.int64)
+
+
+def intruders(subject: MeasuredRelease) -> Iterator[Intruder]:
+    """Yield the intruders: all columns on each scale, the quasi-identifiers, and the columns that were not changed."""
+    yield Intruder("all columns", subject.names)
+    if any(number.logged for number in subject.code.numbers):
+        yield Intruder("all columns", subject.names, "raw")
+    if subject.code.numbers:
+        yield Intruder("all columns", subject.names, "ranks")
+    quasi = tuple(name for name in subject.names if subject.quasi is not None and name in subject.quasi)
+    if 0 < len(quasi) < len(subject.names):
+        yield Intruder(f"the quasi-identifiers ({_list(quasi)})", quasi)
+    untouched = tuple(name for name in subject.names if name in subject.unaltered or _keeps_cells(subject, name))
+    if 0 < len(untouched) < len(subject.names) and untouched != quasi:
+        yield Intruder(f"the columns that were not changed ({_list(untouched)})", untouched)
+
+
+def rescale(subject: MeasuredRelease, matrix: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
+    """Return a matrix of people or rows with its numbers on another scale."""
+    if scale == "standardised":
+        return matrix
+    scaled = matrix.copy()
+    for number in subject.code.numbers:
+        if scale == "raw" and not number.logged:
+            continue
+        known, values = (np.nan_to_num(number.natural(one)) for one in (subject.original_matrix, matrix))
+        if scale == "raw":
+            scaled[:, number.position] = (values - known.mean()) / max(float(known.std()), np.finfo(float).tiny)
+        else:
+            order = np.sort(known)
+            below, not_above = (np.searchsorted(order, values, side) for side in ("left", "right"))
+            scaled[:, number.position] = RANKED * (below + not_above) / (2.0 * len(order))
+    return scaled
+
+
+def _keeps_cells(subject: MeasuredRelease, name: str) -> bool:
+    """Return whether a column has the same cells as the original: it was not changed, or only swapped."""
+    places = subject.code.columns(name)
+    before, after = (np.sort(one[:, places], axis=0) for one in (subject.original_matrix, subject.released_matrix))
+    return before.shape == after.shape and bool(np.allclose(before, after, atol=1e-9))
+
+
+def _list(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
