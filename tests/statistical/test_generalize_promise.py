@@ -202,6 +202,7 @@ def test_taking_the_samples_shares_as_the_populations_breaks_the_promise(monkeyp
         return self.share(float(tried_weights[likelihood >= likelihood.max() - 2.0][-1]), k)
 
     monkeypatch.setattr(population_matches._CellModel, "lower_limit", plug_in)
+    monkeypatch.setattr(population_matches._Mixture, "probabilities", lambda self, k: np.ones(len(self.counts)))
     exact = population_matches._CellModel.of
     monkeypatch.setattr(
         population_matches._CellModel,
