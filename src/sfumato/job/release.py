@@ -18,7 +18,7 @@ from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.plan.survey import Survey, is_whole
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
-from sfumato.risk.functional_copies import find_copies
+from sfumato.risk.functional_copies import find_exact_copies
 from sfumato.risk.safe_shares import SafeShares, least_people, safe_shares
 from sfumato.schema.columns import Role
 from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
@@ -324,7 +324,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
-    copies = _find_exact_copies(protected, survey, verified)
+    copies = find_exact_copies(protected, survey.sample.table, verified.unaltered)
     exact = (*verified.unaltered, *verified.constant)
     prepared.require_kept(exact)
     manifest = Manifest.of(
@@ -392,22 +392,6 @@ def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -
             "weight that no other row has: whoever knows it finds the person. The method boxes can release the mean "
             "weight of each box instead (sampling_weights='box-mean')."
         )
-
-
-def _find_exact_copies(schema: Schema, survey: Survey, verified: Verified) -> dict[str, tuple[str, ...]]:
-    """Warn of columns that are released as they are and tell a protected or sensitive one; return both."""
-    sample, quasi, sensitive = survey.sample.table, schema.names(Role.QUASI), schema.names(Role.SENSITIVE)
-    exact = {role: [name for name in schema.names(role) if name in verified.unaltered] for role in Role}
-    copies = find_copies(sample, exact[Role.OTHER], (*quasi, *sensitive))
-    copies |= find_copies(sample, exact[Role.SENSITIVE], [name for name in quasi if name not in verified.unaltered])
-    if copies:
-        told = [f"{name!r} ({', '.join(map(repr, others))})" for name, others in copies.items()]
-        warn(
-            f"Columns that are released as they are determine protected or sensitive columns, or are determined by "
-            f"them: {', '.join(told)}. Whoever reads the one knows more about the other than the method intends. Give "
-            "them the same role, or remove them."
-        )
-    return copies
 
 
 def _require_workable(rows: int, schema: Schema) -> None:

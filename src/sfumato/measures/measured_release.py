@@ -207,3 +207,50 @@ def _spread_sets(matrix: NDArray[np.float64], category: CategoryEncoding, releas
             sets[number] = True
     rows = np.flatnonzero(sets[coded.codes])
     matrix[rows, category.columns] = indicators[coded.codes[rows]]
+
+
+# The cells of all three tables as codes, so that rows can be compared.
+
+NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnCodes:
+    """One column of all three tables, one below the other, as codes that are equal where the cells are equal."""
+
+    name: str
+    codes: NDArray[np.int32]
+    size: int
+
+
+def cells_of(subject: MeasuredRelease) -> tuple[ColumnCodes, ...]:
+    """Return the compared columns as codes, in the order of ``subject.names``."""
+    return tuple(_encode(subject, name) for name in subject.names)
+
+
+def _encode(subject: MeasuredRelease, name: str) -> ColumnCodes:
+    tables = [subject.original, subject.released] + ([] if subject.reference is None else [subject.reference])
+    if subject.original.kinds[name].is_numeric:
+        cells = np.concatenate([exact_numbers(table, name) for table in tables])
+        values, codes = np.unique(cells, return_inverse=True)  # NaN is one value
+        return ColumnCodes(name, codes.astype(np.int32), len(values))
+    places: dict[str | None, int] = {}
+    parts = []
+    for table in tables:
+        coded = table.coded(name)
+        texts = pc.cast(coded.values, pa.string()).to_pylist()
+        parts.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)[coded.codes])
+    return ColumnCodes(name, np.concatenate(parts), len(places))
+
+
+def exact_numbers(table: Table, name: str) -> NDArray[np.float64]:
+    """Return the numbers of a column; an interval is a number only if its ends are equal and no value is missing."""
+    if is_interval(name, table.kinds):
+        ends = Intervals.of(table, name)
+        single = ends.low == ends.high
+        if ends.missing is not None:
+            single &= ends.missing == 0
+        return np.where(single, ends.low, NO_VALUE)
+    if table.kinds[name].is_numeric:
+        return finite_numbers(table, name)
+    return np.full(table.rows, NO_VALUE)

@@ -150,7 +150,7 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
     if assessment is None:
         yield "Attacks were not tried on it: this report contains no assessment."
         return
-    if assessment.original_rows < manifest.rows_in:
+    if manifest.rows_in is not None and assessment.original_rows < manifest.rows_in:
         yield (
             f"Attacks were tried on a second release, made in the same way from {assessment.original_rows:,} of the "
             f"{manifest.rows_in:,} rows; the others, who are not in it, are what it is compared with."

@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.errors import warn
+from sfumato.schema.columns import Role
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
 ROWS = 20_000  # rows in which functions are looked for, at most
@@ -54,6 +58,22 @@ def find_copies(table: Table, exact: Sequence[str], protected: Sequence[str]) ->
         for name in (name for name in names if name in told):
             told[name] |= dict.fromkeys(other for other in names if other in protected and other != name)
     return {name: tuple(others) for name, others in told.items() if others}
+
+
+def find_exact_copies(schema: Schema, sample: Table, unaltered: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Warn of columns that are released as they are and tell a protected or sensitive one; return both."""
+    quasi, sensitive = schema.names(Role.QUASI), schema.names(Role.SENSITIVE)
+    exact = {role: [name for name in schema.names(role) if name in unaltered] for role in Role}
+    copies = find_copies(sample, exact[Role.OTHER], (*quasi, *sensitive))
+    copies |= find_copies(sample, exact[Role.SENSITIVE], [name for name in quasi if name not in unaltered])
+    if copies:
+        told = [f"{name!r} ({', '.join(map(repr, others))})" for name, others in copies.items()]
+        warn(
+            f"Columns that are released as they are determine protected or sensitive columns, or are determined by "
+            f"them: {', '.join(told)}. Whoever reads the one knows more about the other than the method intends. Give "
+            "them the same role, or remove them."
+        )
+    return copies
 
 
 @dataclass(frozen=True, eq=False, repr=False)

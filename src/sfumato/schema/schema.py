@@ -31,7 +31,8 @@ from sfumato.schema.columns import (
     role_by_name_or_pattern,
     write_columns,
 )
-from sfumato.schema.recognition.roles import postal_codes, suggest
+from sfumato.schema.recognition.names import postal_codes
+from sfumato.schema.recognition.roles import suggest
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.kinds import Kind, order_categories

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.measures.measured_release import ColumnCodes, cells_of, exact_numbers
 from sfumato.measures.privacy.attacks.absence import equal_row_scores
 from sfumato.measures.privacy.prediction import NearestRows, find, people_of
 from sfumato.release.assessment import Better, Score
 from sfumato.table.encoded_columns import finite_numbers
 from sfumato.table.groups import refine, row_keys
-from sfumato.table.intervals import Intervals, interval_names, is_interval
+from sfumato.table.intervals import interval_names, is_interval
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 EITHER_SIDE = 2  # tests of equal and of missing rows, which need a reference
 LANES = ((0, "a"), (1, "b"))  # the two halves of a key
-NO_VALUE = np.inf  # a released cell that is not one number, so that it equals no original cell
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,48 +61,6 @@ class RowMatches:
     def counts(self, side: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many rows of a table have each label."""
         return np.bincount(side, minlength=self.labels).astype(np.int64)
-
-
-@dataclass(frozen=True, repr=False)
-class ColumnCodes:
-    """One column of all three tables, one below the other, as codes that are equal where the cells are equal."""
-
-    name: str
-    codes: NDArray[np.int32]
-    size: int
-
-
-def cells_of(subject: MeasuredRelease) -> tuple[ColumnCodes, ...]:
-    """Return the compared columns as codes, in the order of ``subject.names``."""
-    return tuple(_encode(subject, name) for name in subject.names)
-
-
-def _encode(subject: MeasuredRelease, name: str) -> ColumnCodes:
-    tables = [subject.original, subject.released] + ([] if subject.reference is None else [subject.reference])
-    if subject.original.kinds[name].is_numeric:
-        cells = np.concatenate([_numbers(table, name) for table in tables])
-        values, codes = np.unique(cells, return_inverse=True)  # NaN is one value
-        return ColumnCodes(name, codes.astype(np.int32), len(values))
-    places: dict[str | None, int] = {}
-    parts = []
-    for table in tables:
-        coded = table.coded(name)
-        texts = pc.cast(coded.values, pa.string()).to_pylist()
-        parts.append(np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int32)[coded.codes])
-    return ColumnCodes(name, np.concatenate(parts), len(places))
-
-
-def _numbers(table: Table, name: str) -> NDArray[np.float64]:
-    """Return the numbers of a column; an interval is a number only if its ends are equal and no value is missing."""
-    if is_interval(name, table.kinds):
-        ends = Intervals.of(table, name)
-        single = ends.low == ends.high
-        if ends.missing is not None:
-            single &= ends.missing == 0
-        return np.where(single, ends.low, NO_VALUE)
-    if table.kinds[name].is_numeric:
-        return finite_numbers(table, name)
-    return np.full(table.rows, NO_VALUE)
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +96,7 @@ class CellKeys:
         columns = {}
         for name in self.names:
             if self.kinds[name].is_numeric:
-                columns[name] = pa.array(_numbers(table, name), from_pandas=True)
+                columns[name] = pa.array(exact_numbers(table, name), from_pandas=True)
             else:
                 columns[name] = table.arrow.column(name).cast(pa.string())
         return Table(pa.table(columns), {name: self.kinds[name] for name in self.names})

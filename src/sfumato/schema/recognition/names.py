@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from sfumato.table.kinds import Kind
+
+if TYPE_CHECKING:
+    from sfumato.schema.columns import Column
+    from sfumato.table.facts import ColumnFacts
 
 
 class Identifier(StrEnum):
@@ -195,3 +201,25 @@ def _singular(word: str) -> str:
     if word in _kept_plurals() or len(word) < 4 or word.endswith(("ss", "us", "is")):
         return word
     return word[:-2] if word.endswith("sses") else word.removesuffix("s")
+
+
+POSTAL = 100_000  # postal codes are whole numbers below this
+
+
+def postal_codes(
+    columns: Iterable[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
+) -> list[str]:
+    """Return the columns of whole numbers that are postal codes, and so names of places, and not quantities.
+
+    A column counts by its name, unless its kind is declared, or what is declared about it speaks of numbers.
+    """
+    named = [
+        one.name
+        for one in columns
+        if not (one.kind or one.domain or one.words or (one.tree or "").startswith("steps"))
+        and mentions(divide_words(one.name), "postal")
+    ]
+    facts = ask(named, False) if named else {}
+    return [
+        name for name in named if facts[name].kind is Kind.WHOLE and 0 <= facts[name].low <= facts[name].high < POSTAL
+    ]

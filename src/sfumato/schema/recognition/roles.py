@@ -7,7 +7,7 @@ column looks like one of them, the reason says so, and the user decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.recognition.names import (
@@ -25,7 +25,6 @@ from sfumato.table.kinds import LARGEST_EXACT, Kind
 FEWEST_ROWS = 20  # with fewer cells, the number of distinct values is not informative
 NEARLY_ALL = 0.9  # share of distinct cells from which nearly all count as distinct
 LEAST_NUMBER = 10_000_000  # whole numbers from here on, all with as many digits and distinct, number people
-POSTAL = 100_000  # postal codes are whole numbers below this
 DATES = (18_000_101, 21_001_231)  # but these may be dates without separators
 
 RECUR = 0.5  # share of distinct cells below which the values of a column recur
@@ -85,25 +84,6 @@ def _why_quasi(name: str, facts: ColumnFacts) -> str:
         return LOOKS_KNOWN
     is_numbered = _may_number_people(facts) and facts.present >= FEWEST_ROWS and _nearly_all_distinct(facts)
     return LOOKS_NUMBERED if is_numbered and not mentions(divide_words(name), "measures") else NOT_RECOGNISED
-
-
-def postal_codes(
-    columns: Iterable[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]
-) -> list[str]:
-    """Return the columns of whole numbers that are postal codes, and so names of places, and not quantities.
-
-    A column counts by its name, unless its kind is declared, or what is declared about it speaks of numbers.
-    """
-    named = [
-        one.name
-        for one in columns
-        if not (one.kind or one.domain or one.words or (one.tree or "").startswith("steps"))
-        and mentions(divide_words(one.name), "postal")
-    ]
-    facts = ask(named, False) if named else {}
-    return [
-        name for name in named if facts[name].kind is Kind.WHOLE and 0 <= facts[name].low <= facts[name].high < POSTAL
-    ]
 
 
 def may_be_unknown(column: Column) -> bool:

@@ -18,8 +18,7 @@ from sfumato.measures.confidence import AttackRisk, Interval, Z
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.measures.measured_release import MeasuredRelease
-    from sfumato.measures.privacy.copies import ColumnCodes
+    from sfumato.measures.measured_release import ColumnCodes, MeasuredRelease
     from sfumato.release.assessment import Score
 
 PEOPLE = 20_000  # largest number of unique people, on each side, whose rows are looked for
