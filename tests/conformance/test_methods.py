@@ -100,7 +100,9 @@ class TestReleases:
         release = method.release(mixed, schema=ROLES, seed=1)
         assert release.findings
         assert all(finding.held for finding in release.findings)
-        assert any("rows in" in finding.found for finding in release.findings), "rows must be accounted for"
+        counted = any("rows in" in finding.found for finding in release.findings)
+        # a promise that covers every output forbids to tell the number of original rows
+        assert counted != release.manifest.covers_every_output, "rows must be accounted for"
 
     def test_identifiers_never_leave(self, method, mixed):
         assert not [name for name in method.release(mixed, schema=ROLES).table.names if name.startswith("name")]

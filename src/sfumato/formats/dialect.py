@@ -308,7 +308,9 @@ def detect_header(
     doubts = len(typed) - len(proofs) + sum(_may_be_data(cell, column) for cell, column in named if cell not in typed)
     if words == len(named) or (proofs and words > doubts):
         return Header.NAMES
-    return Header.PROBABLY_NAMES if (proofs or words) and words >= 2 * doubts else Header.UNCLEAR
+    # text above numbers is a name, so a doubt may stand beside each word; without it, two words must outweigh each
+    enough = words >= doubts if proofs else words >= max(1, 2 * doubts)
+    return Header.PROBABLY_NAMES if enough else Header.UNCLEAR
 
 
 def _shares_pattern(cell: str, column: pa.ChunkedArray, pattern: Pattern) -> bool:

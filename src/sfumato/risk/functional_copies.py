@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import warn
+from sfumato.errors import TableError, warn
 from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
@@ -113,7 +113,10 @@ class _Cells:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
-        return self.table.numbers(self.name) if self.table.kinds[self.name].is_numeric else None
+        try:
+            return self.table.numbers(self.name) if self.table.kinds[self.name].is_numeric else None
+        except TableError:  # moments that floats would round
+            return None
 
     def determines(self, other: _Cells) -> bool:
         """Return whether rows with the same value have the same value of the other column, beyond chance."""

@@ -137,9 +137,10 @@ class SpectralHistogram(HistogramMethod):
     Examples
     --------
     >>> import sfumato as sf
-    >>> release = sf.SpectralHistogram(k=2).release({"x": [1.0, 2.0, 8.0, 10.0]}, schema={"x": "quasi"})
+    >>> people = {"x": [1.0, 2.0, 3.0, 4.0, 8.0, 9.0, 10.0, 11.0]}
+    >>> release = sf.SpectralHistogram(k=4).release(people, schema={"x": "quasi"})
     >>> sorted(release.table.numbers("x").tolist())
-    [1.5, 1.5, 9.0, 9.0]
+    [2.5, 2.5, 2.5, 2.5, 9.5, 9.5, 9.5, 9.5]
     """
 
     name: ClassVar[str] = "spectral-rhs"
