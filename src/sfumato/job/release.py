@@ -324,7 +324,6 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
-    copies = find_exact_copies(protected, survey.sample.table, verified.unaltered)
     exact = (*verified.unaltered, *verified.constant)
     prepared.require_kept(exact)
     manifest = Manifest.of(
@@ -340,7 +339,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
         repeated=tuple(repeated),
-        copies=copies,
+        revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)

@@ -99,7 +99,8 @@ def write(
 
 def with_manifest(rows: pa.Table, manifest: Manifest) -> pa.Table:
     """Return the rows with their manifest as metadata, which a Parquet file keeps wherever it is copied to."""
-    return rows.replace_schema_metadata({EMBEDDED: manifest.to_json(), EMBEDDED_ROWS: _rows_sha256(rows)})
+    alone = replace(manifest, files={})  # checksums are those of the files of a folder
+    return rows.replace_schema_metadata({EMBEDDED: alone.to_json(), EMBEDDED_ROWS: _rows_sha256(rows)})
 
 
 def embedded_manifest(file: Path, rows: pa.Table) -> str | None:

@@ -166,7 +166,7 @@ class Manifest:
     altered: tuple[str, ...] = ()  # columns whose cells were changed, so that they guarantee no interval
     unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
     repeated: tuple[str, ...] = ()  # removed identifiers that repeat: promises count rows, and people have several
-    copies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unaltered columns that tell protected ones
+    revealing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unaltered columns that tell protected ones
     claims: tuple[ClaimRecord, ...] = ()  # in the order of the findings
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # SHA-256 of each file; {} before the write
     format: int = FORMAT
@@ -233,7 +233,7 @@ class Manifest:
         altered: Sequence[str] = (),
         unaltered: Sequence[str] = (),
         repeated: Sequence[str] = (),
-        copies: Mapping[str, tuple[str, ...]] | None = None,
+        revealing: Mapping[str, tuple[str, ...]] | None = None,
         notes: Mapping[str, Any],
     ) -> Manifest:
         """Build the manifest of a release that has just been verified."""
@@ -254,7 +254,7 @@ class Manifest:
             altered=tuple(altered),
             unaltered=tuple(unaltered),
             repeated=tuple(repeated),
-            copies=dict(copies or {}),
+            revealing=dict(revealing or {}),
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
@@ -376,7 +376,7 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                 "altered": tuple(record["altered"]),
                 "unaltered": tuple(record["unaltered"]),
                 "repeated": tuple(record.get("repeated", ())),
-                "copies": {name: tuple(others) for name, others in record.get("copies", {}).items()},
+                "revealing": {name: tuple(others) for name, others in record.get("revealing", {}).items()},
             }
         )
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
@@ -388,7 +388,7 @@ def _has_right_types(manifest: Manifest) -> bool:
     """Return whether every field has the type that it is declared with: a dataclass takes anything."""
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
     texts += [*manifest.keep, *manifest.altered, *manifest.unaltered, *manifest.repeated]
-    texts += [text for name, others in manifest.copies.items() for text in (name, *others)]
+    texts += [text for name, others in manifest.revealing.items() for text in (name, *others)]
     texts += [text for column in manifest.columns for text in (column.name, column.label)]
     texts += [*(column.name for column in manifest.released), *(claim.name for claim in manifest.claims)]
     texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]

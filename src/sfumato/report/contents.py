@@ -123,12 +123,12 @@ def _doubts(manifest: Manifest) -> Iterator[str]:
         yield "pseudonyms link people across releases"
     if manifest.repeated:
         yield f"they count rows, and people have several: {', '.join(manifest.repeated)} repeats"
-    if manifest.copies:
-        yield f"columns that are released unaltered tell protected ones: {', '.join(manifest.copies)}"
+    if manifest.revealing:
+        yield f"columns that are released unaltered tell protected ones: {', '.join(manifest.revealing)}"
 
 
 def _describe_links(manifest: Manifest) -> Iterator[str]:
-    for name, others in manifest.copies.items():
+    for name, others in manifest.revealing.items():
         yield f"{name} is released unaltered and determines {', '.join(others)}, or is determined by it."
     if manifest.pseudonyms:
         yield (

@@ -88,9 +88,9 @@ def test_a_copy_that_is_released_is_named_and_everybody_is_told(tmp_path):
     with pytest.warns(sf.SfumatoWarning, match=r"'age2' \('age'\)\. Whoever") as told:
         release = sf.Boxes(k=5).release(frame, schema=ROLES | {"age2": "other", "bmi": "other"}, into=tmp_path / "out")
     assert not any("bmi" in str(one.message) for one in told)
-    assert release.manifest.copies == {"age2": ("age",)}
+    assert release.manifest.revealing == {"age2": ("age",)}
     assert "columns that are released unaltered tell protected ones: age2" in (tmp_path / "out/report.html").read_text()
-    assert sf.read_release(tmp_path / "out").manifest.copies == {"age2": ("age",)}
+    assert sf.read_release(tmp_path / "out").manifest.revealing == {"age2": ("age",)}
 
 
 @pytest.mark.parametrize("roles", [{}, {"age2": "quasi"}])
@@ -100,4 +100,4 @@ def test_a_copy_is_protected_by_default(roles):
         warnings.simplefilter("error")
         release = sf.Boxes(k=5).release(frame, schema=ROLES | roles)
     assert "age2" not in release.table.names
-    assert release.manifest.copies == {}
+    assert release.manifest.revealing == {}
