@@ -165,6 +165,8 @@ def _linear_relations(
     matrix = matrix[~np.isnan(matrix).any(axis=1)]
     if len(matrix) < FEWEST_ROWS:
         return
+    largest = np.abs(matrix).max(axis=0)
+    matrix = matrix / np.where(largest > 0.0, largest, 1.0)  # so that squares do not overflow
     matrix = matrix - matrix.mean(axis=0)
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
     names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]

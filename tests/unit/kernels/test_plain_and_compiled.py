@@ -28,7 +28,7 @@ METHODS = [
     sf.Suppress(k=4),
     sf.Swap(),
     sf.SvdSwap(),
-    sf.OptimalGroups(k=4),
+    sf.OptimalGroups(k=4, l=1),
 ]
 PROGRAM = """
 import sys, numpy as np, sfumato as sf
