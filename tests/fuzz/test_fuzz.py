@@ -145,7 +145,13 @@ def faulty() -> dict[str, list[Case]]:
 
 class TestTheChecksCanFail:
     def test_a_true_release_passes_all_of_them(self):
-        for method in (sf.Boxes(k=3), sf.SvdSwap(), sf.Quantiles(k=5, l=1), sf.SpectralHistogram(k=3), sf.Generalize(k=3)):
+        for method in (
+            sf.Boxes(k=3),
+            sf.SvdSwap(),
+            sf.Quantiles(k=5, l=1),
+            sf.SpectralHistogram(k=3),
+            sf.Generalize(k=3),
+        ):
             assert broken_promises(case_of(method)) == []
 
     def test_each_notices_the_release_that_breaks_its_promise(self):
