@@ -146,7 +146,7 @@ class Chromium:
         file.write_bytes(base64.b64decode(found["data"]))
 
 
-def wait_for(condition: Any, seconds: float = 30.0) -> None:
+def wait_for(condition: Any, seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
