@@ -55,6 +55,7 @@ ONE_SIDED = 1.645  # standard errors below the estimate: 95 % confidence
 SMALLEST_RATIO, RATIOS = 1e-3, 40  # of the mixture: the smallest ratio of a grid, and how many it has
 BINS = 4  # per unit of log π, in which cells are alike for the mixture
 EM_ROUNDS = 50
+HALVINGS = 40  # of the range of a multiplier
 STEP = 1e-3  # relative change of a probability for a numerical derivative
 
 
@@ -240,7 +241,7 @@ class _Mixture:
         part = np.bincount(of_cell.ravel(), weights=counts) / rows
         weights = np.full(RATIOS, 1.0 / RATIOS)
         for _ in range(EM_ROUNDS):
-            weights = weights * (likelihood.T @ (part / (likelihood @ weights)))
+            weights = _within_one(weights * (likelihood.T @ (part / (likelihood @ weights))), ratios)
         posterior = likelihood * weights
         posterior /= posterior.sum(axis=1, keepdims=True)
         return cls(counts, (population - rows) * independent, posterior[of_cell.ravel()], ratios)
@@ -253,6 +254,22 @@ class _Mixture:
         tail = gammainc(still_needed[few, None], factor * self.others[few, None] * self.ratios)
         probability[few] = np.minimum((self.posterior[few] * tail).sum(axis=1), 1.0)
         return probability
+
+
+def _within_one(shares: NDArray[np.float64], ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the likeliest weights for these expected shares of the rows with Σ weight/θ ≤ 1.
+
+    The cells of all rows together have Σ π = Σ p/θ, which is at most 1. Few rows that share a cell could else be taken
+    for a sign that all cells are thin. By Lagrange, a weight is its share divided by 1 − b + b/θ.
+    """
+    if shares @ (1.0 / ratios) <= 1.0:
+        return shares
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        b = (low + high) / 2.0
+        low, high = (b, high) if (shares / (1.0 - b + b / ratios)) @ (1.0 / ratios) > 1.0 else (low, b)
+    weights: NDArray[np.float64] = shares / (1.0 - high + high / ratios)
+    return weights / weights.sum()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
