@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines import machine as progress
+from sfumato import machine as progress
 from sfumato.engines.base import engine_for
 from sfumato.engines.memory.engine import Memory
 from sfumato.engines.out_of_core.blocks import PartWriter

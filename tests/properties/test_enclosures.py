@@ -104,7 +104,7 @@ def assert_encloses(case, words, data, statistic):
     return one, values
 
 
-@settings(max_examples=200)
+@settings(max_examples=600)
 @given(cases(columns=1, most_records=7))
 def test_the_variance_of_every_choice_of_corners_is_enclosed_and_the_inner_ends_are_attained(case):
     one, values = assert_encloses(case, "var(x)", case.corners(), parse("var(x)"))

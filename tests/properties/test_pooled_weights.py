@@ -85,7 +85,7 @@ def released(rows, boxes, weight):
     return Table.from_arrow(pa.table({name: pa.array(one, types.get(name, pa.int64())) for name, one in cells.items()}))
 
 
-@settings(max_examples=200)
+@settings(max_examples=600)
 @given(boxed_people(), st.sampled_from(COLUMNS), st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(CONDITIONS)))
 def test_every_split_of_the_totals_lies_in_the_interval(hidden, columns, form, condition):
     rows, boxes, splits = hidden
@@ -119,7 +119,7 @@ def _truth(form, rows, weight, columns, condition):
 STATISTICS = ("mean(age)", "mean(income)", "var(income)", "corr(age, income)", "sum(income)", "count(sex = f)")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.sampled_from(["hull", "cells"]))
 def test_a_release_holds_the_statistics_of_the_original_weights(seed, k, edges):
     drawn = np.random.default_rng(seed)

@@ -32,7 +32,7 @@ def open_page(
 
     Example: sfumato app --folder ~/tables
     """
-    from sfumato.engines.machine import memory_from
+    from sfumato.machine import memory_from
 
     if idle is not None:
         require_number(idle, name="--idle", above=0.0)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.attempts import Split, Trial, attempts, trials_of
 from sfumato.comparison.records import ComparedMethod, Comparison, decimals
-from sfumato.engines.machine import processors
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.formats.raw_files import is_unfinished, write_whole
 from sfumato.job.job import Job
+from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
 from sfumato.params import require_int, require_probability
 from sfumato.release.target import resolve_folder

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVa
 import numpy as np
 import pyarrow as pa
 
-from sfumato.engines.machine import available_memory, memory_from
 from sfumato.errors import CannotRelease, OptionError, ReadError
+from sfumato.machine import available_memory, memory_from
 from sfumato.schema.columns import Role
 from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import ReadError, warn
-from sfumato.formats.raw_files import free_memory
+from sfumato.machine import available_memory
 from sfumato.processes import python_command, python_environment
 from sfumato.table.kinds import invalid_columns
 
@@ -91,7 +91,7 @@ def _limit_resources(memory: int) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory would contain cells
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        most = int(MEMORY_SHARE * free_memory())
+        most = int(MEMORY_SHARE * available_memory())
         resource.setrlimit(resource.RLIMIT_AS, (used + min(memory or most, most),) * 2)
 
 

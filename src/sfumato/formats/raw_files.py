@@ -7,6 +7,7 @@ and then moved, so that a partial file is never left.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import secrets
@@ -243,7 +244,7 @@ def unpacked_size(file: Path, most: int) -> int:
         start = opened.read(4)
     if start.startswith(b"\x1f\x8b"):
         return _gzip_size(file, most)
-    return _zip_size(file) if start.startswith(b"PK\x03\x04") else file.stat().st_size
+    return zip_size(file) if start.startswith(b"PK\x03\x04") else file.stat().st_size
 
 
 def _gzip_size(file: Path, most: int) -> int:
@@ -260,21 +261,13 @@ def _gzip_size(file: Path, most: int) -> int:
     return size
 
 
-def _zip_size(file: Path) -> int:
-    """Return what a ZIP archive says about its content: 0 for a broken one, which its reader refuses.
+def zip_size(archive: Path | io.BytesIO) -> int:
+    """Return what a ZIP archive says that it unpacks to: 0 for a broken one, which its reader refuses.
 
     The reader of workbooks unpacks no more than the archive says, and refuses one that says too little.
     """
     try:
-        with zipfile.ZipFile(file) as archive:
-            return sum(one.file_size for one in archive.infolist())
+        with zipfile.ZipFile(archive) as opened:
+            return sum(member.file_size for member in opened.infolist())
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
         return 0
-
-
-def free_memory() -> int:
-    """Return the bytes of memory that are free, or a large number where the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return 1 << 50

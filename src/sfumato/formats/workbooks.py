@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.errors import ReadError
 from sfumato.formats.isolated import read_isolated, say_notes, with_notes
-from sfumato.formats.raw_files import EXCEL
+from sfumato.formats.raw_files import EXCEL, zip_size
 from sfumato.formats.type_inference import NUMBER
 
 MOST_BYTES = 1 << 31  # of an unpacked workbook
@@ -41,7 +41,7 @@ WRITE_OPTIONS = {
 def read_sheet(raw: bytes, file: str, *, sheet: str | None) -> pa.Table:
     """Return all cells of a sheet as text, read in a process of its own, and warn of what may be misunderstood."""
     EXCEL.require_package()
-    unpacked = _unpacked(raw) if raw.startswith(b"PK") else len(raw)
+    unpacked = zip_size(io.BytesIO(raw)) if raw.startswith(b"PK") else len(raw)
     memory = MEMORY + MEMORY_PER_BYTE * unpacked
     lines = read_isolated(raw, read_workbook, file=file, what=EXCEL.what, memory=memory, sheet=sheet)
     say_notes(lines, file)
@@ -68,15 +68,6 @@ def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
     columns = [_texts(column) for column in zip(*rows, strict=True)]
     notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
     return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
-
-
-def _unpacked(raw: bytes) -> int:
-    """Return what the archive says that it unpacks to; 0 if it is broken."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            return sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
-        return 0
 
 
 def _require_bounded(raw: bytes) -> None:

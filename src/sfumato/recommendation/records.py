@@ -16,9 +16,9 @@ from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.machine import CELL, COPIES, OWN
 from sfumato.errors import SfumatoError
 from sfumato.job.assess import draw_rows
+from sfumato.machine import CELL, COPIES, OWN
 from sfumato.methods.base import make_method
 from sfumato.params import plain
 from sfumato.randomness import Randomness

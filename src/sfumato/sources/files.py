@@ -29,7 +29,6 @@ from sfumato.formats.raw_files import (
     binary_format,
     claimed_format,
     file_format,
-    free_memory,
     is_there,
     near_name,
     read_bytes,
@@ -40,6 +39,7 @@ from sfumato.formats.statistics_files import read_statistics_file
 from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
 from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.formats.workbooks import read_sheet
+from sfumato.machine import available_memory
 from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
 from sfumato.table.table import Table
 
@@ -292,7 +292,7 @@ def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
 
 
 def _unzip(raw: bytes, file: Path) -> bytes:
-    free = free_memory()
+    free = available_memory()
     if unpacked_size(file, free) > free:
         raise MemoryError
     try:

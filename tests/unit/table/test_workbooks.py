@@ -184,6 +184,6 @@ def test_compressed_text_is_judged_by_what_it_unpacks_to(tmp_path):
 
 def test_compressed_text_larger_than_the_memory_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 50_000))
-    monkeypatch.setattr(files, "free_memory", lambda: 10_000)
+    monkeypatch.setattr(files, "available_memory", lambda: 10_000)
     with pytest.raises(ReadError, match="not enough memory"):
         sf.read(tmp_path / "bomb.csv.gz")

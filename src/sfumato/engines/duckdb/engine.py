@@ -12,10 +12,10 @@ from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
-from sfumato.engines.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.engines.out_of_core.blocks import Parts
 from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
+from sfumato.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
 from sfumato.plan.plan import Claim, Evidence, Plan

@@ -24,8 +24,8 @@ from sfumato.engines.base import (
     without_identifiers,
 )
 from sfumato.engines.finish_rows import finish_rows
-from sfumato.engines.machine import available_memory
 from sfumato.errors import OutOfMemory
+from sfumato.machine import available_memory
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace

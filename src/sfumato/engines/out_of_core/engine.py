@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import PairedSample, RowKeys, Session, Verified
-from sfumato.engines.machine import MemoryBudget
 from sfumato.engines.out_of_core.blocks import Blocks, Parts, PartWriter
 from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
+from sfumato.machine import MemoryBudget
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from sfumato.engines.machine import MemoryBudget
 from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, StoredRows, column_facts
+from sfumato.machine import MemoryBudget
 from sfumato.plan.answers import Extremes, GroupSizes
 from sfumato.plan.questions import (
     Answers,

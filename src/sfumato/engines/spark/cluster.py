@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from sfumato.engines.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.errors import MissingExtra, OptionError, OutOfMemory, ReadError, SfumatoError, without_cause
+from sfumato.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.scan import compare_stored_keys, connect
-from sfumato.engines.machine import MOST_BLOCK, MemoryBudget, processors
 from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
 from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
@@ -19,6 +18,7 @@ from sfumato.engines.spark.cluster import Cluster, memory_budget, require_spark,
 from sfumato.engines.spark.scan import SparkScan
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.errors import OptionError
+from sfumato.machine import MOST_BLOCK, MemoryBudget, processors
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
 from sfumato.plan.plan import Claim, Plan

@@ -268,8 +268,8 @@ def _within_one(shares: NDArray[np.float64], ratios: NDArray[np.float64]) -> NDA
     for _ in range(HALVINGS):
         b = (low + high) / 2.0
         low, high = (b, high) if (shares / (1.0 - b + b / ratios)) @ (1.0 / ratios) > 1.0 else (low, b)
-    weights: NDArray[np.float64] = shares / (1.0 - high + high / ratios)
-    return weights / weights.sum()
+    weights = shares / (1.0 - high + high / ratios)
+    return np.asarray(weights / weights.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
