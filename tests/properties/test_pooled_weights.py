@@ -1,4 +1,4 @@
-"""Boxes show only the total weight of their rows: every split of the totals gives a statistic inside the interval."""
+"""Boxes show the total and the range of the weights of their rows: whatever these allow lies inside the interval."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def boxed_people(draw):
     return rows, boxes, splits
 
 
-def released(rows, boxes, weight):
-    """What a release shows: hulls of x and x2, the set of s, the mean of the weights; y, z and t as they are."""
+def released(rows, boxes, splits, ranges):
+    """What a release shows: hulls of x and x2, the set of s, mean and range of the weights; y, z and t as they are."""
     cells = {name: [row[name] for row in rows] for name in ("y", "z", "t")} | {"box": boxes.tolist()}
     own = [[member for member, place in zip(rows, boxes, strict=True) if place == box] for box in boxes]
     for name in ("x", "x2"):
@@ -80,20 +80,29 @@ def released(rows, boxes, weight):
         format_set(sorted({one["s"] for one in members}, key=lambda value: (value is None, value or "")))
         for members in own
     ]
-    cells["w"] = [float(weight[boxes == box].mean()) for box in boxes]
-    types = {"s": pa.string(), "t": pa.string(), "w": pa.float64()}
+    cells["w"] = [float(splits[0][boxes == box].mean()) for box in boxes]
+    if ranges:
+        cells["w_low"], cells["w_high"] = ([end(splits[:, boxes == box]) for box in boxes] for end in (np.min, np.max))
+    types = {"s": pa.string(), "t": pa.string(), **dict.fromkeys(("w", "w_low", "w_high"), pa.float64())}
     return Table.from_arrow(pa.table({name: pa.array(one, types.get(name, pa.int64())) for name, one in cells.items()}))
 
 
 @settings(max_examples=600)
-@given(boxed_people(), st.sampled_from(COLUMNS), st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(CONDITIONS)))
-def test_every_split_of_the_totals_lies_in_the_interval(hidden, columns, form, condition):
+@given(
+    boxed_people(),
+    st.sampled_from(COLUMNS),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(sorted(CONDITIONS)),
+    st.booleans(),
+)
+def test_every_split_of_the_totals_lies_in_the_interval(hidden, columns, form, condition, ranges):
     rows, boxes, splits = hidden
     first, second = columns
     under = f" | {condition}" if condition else ""
     statistic = parse(FORMS[form].format(a=first, b=second, under=under, condition=condition))
     truths = [_truth(form, rows, weight, columns, condition) for weight in splits]
-    read = CountedBoxes.of(released(rows, boxes, splits[0]), statistic.columns, weight="w", pooled=True, sets=["s"])
+    shown = released(rows, boxes, splits, ranges)
+    read = CountedBoxes.of(shown, statistic.columns, weight="w", pooled=True, sets=["s"])
     try:
         found = estimate(statistic, read)[-1]
     except StatisticError:

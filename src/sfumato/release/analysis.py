@@ -198,7 +198,8 @@ METHOD_ALTERED = "nothing is guaranteed, because the method altered a column"
 NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
 
 POOLED = (
-    "only the total weight of each box is known, which makes intervals of columns that are released as they are wide"
+    "only the total and the range of the weights of each box are known, which makes intervals of columns that are "
+    "released as they are wider"
 )
 
 

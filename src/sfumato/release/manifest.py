@@ -207,8 +207,9 @@ class Manifest:
     def sampling_weights(self) -> str | None:
         """What was done to the sampling weights; None if there are none.
 
-        "exact": as in the original. "box-mean": every row has the mean weight of its box, so that only the totals of
-        boxes are those of the original. "altered": changed in another way. "not released": removed.
+        "exact": as in the original. "box-mean": every row has the mean weight of its box, and the range of its
+        weights, so that only totals and ranges of boxes are those of the original. "altered": changed in another way.
+        "not released": removed.
         """
         if self.weight is None:
             return None

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.errors import OptionError, ReadError, RequestError
+from sfumato.errors import OptionError, ReadError
 from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
 from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name
@@ -130,7 +130,8 @@ def released_columns(
     """Return the released columns, each interval as its two ends, as its midpoint ``x``, or as both.
 
     ``names`` are the columns of the original that the release shows.
-    ``ends`` is the opposite of ``midpoints`` by default. All other columns are as they were released.
+    ``ends`` is the opposite of ``midpoints`` by default. All other columns are as they were released,
+    also an ``x`` beside its ends, such as a sampling weight.
     """
     with_ends = not midpoints if ends is None else ends
     for name, value in (("midpoints", midpoints), ("ends", with_ends)):
@@ -139,13 +140,7 @@ def released_columns(
         raise OptionError("Intervals need midpoints, ends or both.", found="neither", fix="midpoints=True")
     if not midpoints:
         return released.arrow
-    boxed = [name for name in names if is_interval(name, released.kinds)]
-    taken = [name for name in boxed if name in released.kinds]
-    if taken:
-        raise RequestError(
-            f"A midpoint needs the name of its column, but there is a column {taken[0]!r} already.",
-            fix="midpoints=False",
-        )
+    boxed = [name for name in names if is_interval(name, released.kinds) and name not in released.kinds]
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     first = {low_name(name): name for name in boxed}
     hidden = {end for name in boxed for end in interval_names(name)} if not with_ends else set()

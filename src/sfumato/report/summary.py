@@ -104,12 +104,12 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
         return "replaced by pseudonyms"
     if column.role is Role.IDENTIFIER:
         return "removed"
+    if column.role is Role.WEIGHT and manifest.sampling_weights == BOX_MEAN:
+        return "mean and range of each box"
     if is_interval(column.name, released):
         return f"{low_name(column.name)} – {high_name(column.name)}"
     if column.name not in released:
         return "not released"
-    if column.role is Role.WEIGHT and manifest.sampling_weights == BOX_MEAN:
-        return "mean of each box"
     if column.name in manifest.altered:
         return "altered"
     if column.role is Role.QUASI and column.name not in manifest.unaltered:

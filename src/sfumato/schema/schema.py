@@ -186,7 +186,7 @@ class Schema:
         The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
         protected), ``"sensitive"`` (kept; a method that forms groups gives each group at least ``l`` of its
         values), ``"other"`` (kept) and ``"weight"`` (sampling weight, used by statistics and kept; :class:`Boxes`
-        releases the mean weight of each box).
+        releases the mean and the range of each box).
 
     Examples
     --------

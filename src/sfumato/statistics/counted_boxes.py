@@ -102,9 +102,9 @@ class CountedBoxes:
 
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
-        not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box is
-        that of the original (:mod:`.weighted_boxes`). ``from_text`` says that the rows are those of a text file, which
-        does not tell a category such as NA from a missing one.
+        not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box, and
+        its range if it is released, are those of the original (:mod:`.weighted_boxes`). ``from_text`` says that the
+        rows are those of a text file, which does not tell a category such as NA from a missing one.
         """
         rows = released.counted(_find_needed(released, columns, sets or (), weight, pooled=pooled))
         released, repeats = rows.table, rows.count
@@ -140,7 +140,9 @@ class CountedBoxes:
                 if column.sets is not None
             },
             weighted_by=weight,
-            pools=WeightPools.of(boxes.labels, repeats, row_weight, first) if boxes and pooled else None,
+            pools=WeightPools.of(boxes.labels, repeats, row_weight, first, _weight_ends(released, weight))
+            if boxes and pooled
+            else None,
         )
         table._check()
         return table
@@ -236,8 +238,12 @@ def _find_needed(
     shown = [name for column in columns for name in (column, *interval_names(column, counts_missing=True))]
     if pooled or any(missing_name(column) in released.kinds for column in columns):
         shown += [*box_columns(released.names, sets), BOX]
-    needed = tuple(dict.fromkeys(name for name in [*shown, weight or ""] if name in released.kinds))
+    needed = tuple(dict.fromkeys(name for name in [*shown, *_weight_names(weight)] if name in released.kinds))
     return needed or released.names[:1]  # a count needs the rows, whatever they hold
+
+
+def _weight_names(weight: str | None) -> tuple[str, ...]:
+    return () if weight is None else (weight, *interval_names(weight))
 
 
 def _as_matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.float64]:
@@ -342,6 +348,16 @@ def _calendar(released: Table, name: str) -> Calendar | None:
     if pt.is_timestamp(kind):
         return Calendar.UTC_MOMENTS if kind.tz else Calendar.MOMENTS
     return None
+
+
+def _weight_ends(released: Table, weight: str | None) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the range of the weights of each row's box, if the release shows it."""
+    if weight is None or not is_interval(weight, released.kinds):
+        return None
+    low, high = (released.numbers(name) for name in interval_names(weight))
+    if not (np.isfinite(low) & np.isfinite(high) & (low >= 0.0) & (low <= high)).all():
+        raise TableError(f"The ranges of the weights in column {weight!r} must be finite and not negative.")
+    return low, high
 
 
 def _read_weights(released: Table, weight: str) -> NDArray[np.float64]:

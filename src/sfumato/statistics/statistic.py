@@ -135,7 +135,7 @@ class Statistic(ABC):
         enclosure = population.enclose_population(records, half, deadline)
         if records.rows is not None:
             value = population.linear_interval(records.rows.boxes)[0]
-            enclosure = records.rows.attain(population.value, enclosure)
+            enclosure = records.rows.attain(population, enclosure)
         value, half = factor.likely * value, factor.likely * half
         low, high = self.clip(value - half, value + half)
         if half == 0.0 and not records.boxes.is_certain:  # it only knows widths, and here rows that may not count
@@ -304,12 +304,13 @@ def _describe_constants(statistic: Statistic, boxes: WeightedBoxes) -> tuple[str
 
 
 def _find_rows(statistic: Statistic, intervals: CountedBoxes) -> PooledRows | None:
-    """Return the rows that may count, if only the total weight of a box is known and its rows differ."""
+    """Return the rows that may count, if only total and range of the weights of a box are known and its rows differ."""
     pools = intervals.pools
     if pools is None or not pools.merge_groups:
         return None
     rows = statistic.records_in(intervals.as_released)
-    return PooledRows(rows, pools.box[rows.box])
+    is_whole = rows.is_certain and rows.records == intervals.count.sum()
+    return PooledRows(rows, intervals.count[rows.box], pools.box[rows.box], pools, bool(is_whole))
 
 
 def _add_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBoxes) -> WeightedBoxes:

@@ -1,4 +1,7 @@
-"""Where only the total weight of a box is known, the box is one part around those of its rows that may count."""
+"""Where only the total weight of a box is known, the box is one part around those of its rows that may count.
+
+With the range of its weights, only what the range leaves open is a part of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.optimize import linprog
 
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.language import parse
@@ -37,7 +41,7 @@ def parts(words):
     statistic, boxes = read(words)
     condition = {"condition": statistic.condition} if isinstance(statistic, ConditionalStatistic) else {}
     met = boxes.meeting(statistic.unconditional.columns, **condition)
-    return list(zip(met.low[:, 0], met.high[:, 0], met.weight, met.weight + met.extra, strict=True))
+    return sorted(zip(met.low[:, 0], met.high[:, 0], met.weight, met.weight + met.extra, strict=True))
 
 
 def test_a_box_is_one_part_around_its_rows():
@@ -95,3 +99,41 @@ def test_inner_ends_are_values_of_weights_that_the_totals_allow(words):
     for end in (found.inner_low, found.inner_high):
         assert np.isclose(values, end, rtol=1e-9).any()
     assert found.low - 1e-9 <= np.nanmin(values) and np.nanmax(values) <= found.high + 1e-9
+
+
+RANGES = {"w_low": [1.0, 1.0, 1.0, 4.0, 4.0, 0.25, 0.25], "w_high": [3.5, 3.5, 3.5, 6.0, 6.0, 0.75, 0.75]}
+
+
+def extreme_mean(values, rows):
+    """The ends of Σ w z ÷ Σ w over all weights in the ranges with the totals of the boxes, by a linear program."""
+    box, weight = np.array(rows["box"]), np.array(rows["w"])
+    totals = [weight[box == one].sum() for one in np.unique(box)]
+    sums = [np.where(box == one, 1.0, 0.0) for one in np.unique(box)]
+    bounds = list(zip(rows["w_low"], rows["w_high"], strict=True))
+    ends = [linprog(sign * values, A_eq=sums, b_eq=totals, bounds=bounds).fun * sign for sign in (1.0, -1.0)]
+    return [end / weight.sum() for end in ends]
+
+
+@pytest.mark.parametrize("most", [1.0, 0.8, 0.6])
+def test_the_mean_with_ranges_of_weights_is_that_of_a_linear_program(most):
+    rows = ROWS | RANGES
+    rows["w_high"] = [low + most * (high - low) for low, high in zip(rows["w_low"], rows["w_high"], strict=True)]
+    statistic, boxes = read("mean(z)", rows)
+    found = estimate(statistic, boxes)[0]
+    exact = extreme_mean(np.array(rows["z"]), rows)
+    assert (found.low, found.high) == pytest.approx(exact, rel=1e-12)
+    assert (found.inner_low, found.inner_high) == pytest.approx(exact, rel=1e-12)  # and weights attain it
+    wide = estimate(*read("mean(z)"))[0]
+    assert found.high - found.low < 0.7 * (wide.high - wide.low)  # control: without the ranges it is wider
+
+
+def test_rows_of_the_same_place_are_one_part_also_with_ranges():
+    statistic, boxes = read("mean(x)", ROWS | RANGES)
+    met = boxes.meeting(statistic.columns)
+    assert (met.weight.tolist(), met.low[:, 0].tolist()) == ([6.0, 10.0, 1.0], [0.0, 4.0, 6.0])
+
+
+@pytest.mark.parametrize(("words", "low", "high"), [("count(t = a)", 2.5 + 1.0, 5.0 + 1.0), ("count()", 17.0, 17.0)])
+def test_counts_use_the_ranges(words, low, high):
+    found = estimate(*read(words, ROWS | RANGES))[0]
+    assert (found.low, found.high) == pytest.approx((low, high))

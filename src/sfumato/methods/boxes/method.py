@@ -86,7 +86,8 @@ class Boxes(Method):
     A numeric column ``x`` is released as ``x_low`` and ``x_high``, a categorical column as the set of the values in the
     box (or as the tree node that covers them). The column ``box`` numbers the boxes in random order. Columns that are
     not quasi-identifiers are released as they are, except identifiers, which are removed, and sampling weights, which
-    become the mean of their box. The boxes minimise the uncertainty of the kept statistics (Xiang and Kreinovich).
+    become the mean and the range of their box. The boxes minimise the uncertainty of the kept statistics (Xiang and
+    Kreinovich).
 
     Examples
     --------
@@ -197,9 +198,10 @@ class Boxes(Method):
     )
     sampling_weights: str = reported_option(
         Choice(("box-mean", "exact")),
-        'How a column with the role weight is released. "box-mean": every row has the mean weight of its box, so that '
-        "a weight singles out nobody and the total of each box is kept; statistics stay guaranteed for the original "
-        'weights. "exact": as it is, with a warning that tells how many weights are unique.',
+        'How a column with the role weight is released. "box-mean": every row has the mean weight of its box, and the '
+        "range of its weights rounded outward to three digits, so that a weight singles out nobody and the total of "
+        'each box is kept; statistics stay guaranteed for the original weights. "exact": as it is, '
+        "with a warning that tells how many weights are unique.",
         default="box-mean",
     )
     search: SearchBudget | float | None = budget_option(
@@ -339,4 +341,5 @@ class Boxes(Method):
             for name in named if isinstance(named, Mapping) else ():
                 if name not in numbers:
                     raise OptionError("domain and snap must name numeric quasi-identifiers.", found=repr(name))
-        require_free_names(numbers, [column.name for column in schema.columns])
+        pooled = schema.names(Role.WEIGHT) if self._pools else ()
+        require_free_names({*numbers, *pooled}, [column.name for column in schema.columns])

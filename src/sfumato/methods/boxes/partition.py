@@ -166,17 +166,40 @@ def problem_of(
 # The mean sampling weight of each box.
 #
 # A sampling weight may be unique, and a row that is released with its own weight can be told apart from the others
-# in its box. If every row of a box is released with the mean weight of the box, weights tell nobody apart, and all
-# totals over whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in one interval
-# lies in it for any weights.
+# in its box. If every row of a box is released with the mean weight and the range of the box, weights tell nobody
+# apart, and all totals over whole boxes are kept. Statistics of intervals lose nothing: the weighted mean of numbers in
+# one interval lies in it for any weights.
 
 
-def box_means(weights: NDArray[np.float64], boxes: BoxPartition) -> NDArray[np.float64]:
-    """Return the mean weight of each box; exact if all its weights are equal."""
-    ordered, starts = weights[boxes.order], boxes.starts[:-1]
-    totals = np.add.reduceat(ordered.astype(np.longdouble), starts)  # so that a total is rounded only once
-    means = (totals / boxes.sizes).astype(np.float64)
-    return np.clip(means, np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts))
+@dataclass(frozen=True, eq=False, repr=False)
+class BoxWeights:
+    """The sampling weights of each box: their mean, and a range that holds them."""
+
+    mean: NDArray[np.float64]  # (boxes,)
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, weights: NDArray[np.float64], boxes: BoxPartition) -> BoxWeights:
+        """Return the mean, exact if all weights of a box are equal, and the range, rounded outward."""
+        ordered, starts = weights[boxes.order], boxes.starts[:-1]
+        totals = np.add.reduceat(ordered.astype(np.longdouble), starts)  # so that a total is rounded only once
+        means = (totals / boxes.sizes).astype(np.float64)
+        low, high = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
+        return cls(np.clip(means, low, high), round_outward(low, np.floor), round_outward(high, np.ceil))
+
+
+WEIGHT_DIGITS = 3  # of the ends of ranges of weights, so that an end is not the weight of a person
+
+
+def round_outward(numbers: NDArray[np.float64], outward: np.ufunc) -> NDArray[np.float64]:
+    """Round numbers that are not negative to a few digits, down by floor or up by ceil; as they are if too large."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        places = WEIGHT_DIGITS - 1 - np.floor(np.log10(numbers))
+        scale, step = 10.0 ** np.maximum(places, 0.0), 10.0 ** np.maximum(-places, 0.0)
+        rounded = outward(numbers / step * scale) / scale * step
+    limit = np.minimum if outward is np.floor else np.maximum
+    return limit(np.where(np.isfinite(rounded), rounded, numbers), numbers)
 
 
 # The partition of a table with columns that are cut by their trees: cuts, then a second look at the costly boxes.

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.methods.boxes.axes import Axes, SetAxis, box_widths
 from sfumato.methods.boxes.optimality import OptimalityInput
-from sfumato.methods.boxes.partition import box_means, partition, problem_of
+from sfumato.methods.boxes.partition import BoxWeights, partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.partition import BoxPartition, Routes, SetLabels, label_sets
 from sfumato.plan.claims.containment import AtMostNames, Containment
@@ -105,7 +105,7 @@ class BoxesPlan(Plan):
     edges: Edges
     routes: Routes
     passed: tuple[str, ...]  # columns that are released as they are
-    pooled: str | None  # column of sampling weights that is released as the mean of each box
+    pooled: str | None  # column of sampling weights that is released as the mean and the range of each box
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
 
@@ -130,7 +130,7 @@ class BoxesPlan(Plan):
         columns: list[str] = []
         for axis in self.axes.numbers:
             columns += interval_names(axis.name, counts_missing=axis.has_missing)
-        weights = () if self.pooled is None else (self.pooled,)
+        weights = () if self.pooled is None else (self.pooled, *interval_names(self.pooled))
         return (*columns, *(axis.name for axis in self.axes.sets), *weights, BOX)
 
     @property
@@ -139,7 +139,7 @@ class BoxesPlan(Plan):
         return (
             (OverlappingAnonymity if self._may_overlap else KAnonymity)(k=self.options.k, columns=self.group),
             *self.diversity.claims(self.group, self.axes),
-            Containment(columns=self.axes.names, covers=covers),
+            Containment(columns=(*self.axes.names, *(() if self.pooled is None else (self.pooled,))), covers=covers),
             *self._readable,
             *(() if self.pooled is None else (WeightTotalsKept(weight=self.pooled, box=BOX),)),
             RowsAccountedFor(suppressed_at_most=self.options.suppress),
@@ -178,8 +178,8 @@ class BoxesPlan(Plan):
         is_kept = np.repeat(boxes_to_keep(boxes, values, weights, self.axes, self.options.suppress), boxes.sizes)
         box_of = boxes.numbers[is_kept]
         origin = boxes.order[is_kept]
-        means = None if self.pooled is None else box_means(block.numbers(self.pooled), boxes)
-        released = self._make_table(block, faces, labels, means, box_of, origin, number)
+        pools = None if self.pooled is None else BoxWeights.of(block.numbers(self.pooled), boxes)
+        released = self._make_table(block, faces, labels, pools, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(
@@ -266,7 +266,7 @@ class BoxesPlan(Plan):
         block: Table,
         faces: Faces,
         labels: list[SetLabels],
-        means: NDArray[np.float64] | None,
+        pools: BoxWeights | None,
         box_of: NDArray[np.int64],
         origin: NDArray[np.int64],
         number: int,
@@ -284,8 +284,10 @@ class BoxesPlan(Plan):
         for category, set_labels in zip(self.axes.sets, labels, strict=True):
             columns[category.name] = set_labels.labels.take(pa.array(set_labels.label_of[box_of]))
             kinds[category.name] = Kind.NOMINAL
-        if self.pooled is not None and means is not None:
-            columns[self.pooled], kinds[self.pooled] = pa.array(means).take(rows), Kind.CONTINUOUS
+        if self.pooled is not None and pools is not None:
+            names = (self.pooled, *interval_names(self.pooled))
+            for name, weights in zip(names, (pools.mean, pools.low, pools.high), strict=True):
+                columns[name], kinds[name] = pa.array(weights).take(rows), Kind.CONTINUOUS
         columns[BOX], kinds[BOX] = pa.array(number * BOXES_PER_BLOCK + box_of), Kind.WHOLE
         rest = block.select(self.passed).take(origin)
         for name in self.passed:

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +14,21 @@ from numpy.typing import NDArray
 from sfumato.statistics.bounds.coefficients import Perturbation
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
-from sfumato.statistics.moments import Moments
-from sfumato.statistics.weighted_boxes import WeightedBoxes
+from sfumato.statistics.moments import Differentiable, Moments, derivatives, influence
+from sfumato.statistics.weighted_boxes import WeightedBoxes, WeightPools
 
-# Best guess and attained values when only weight totals per box are known.
+# Best guess and attained values when only weight totals and ranges per box are known.
 #
-# If a column was released as it is, the rows of such a box differ. The bounds hold for any point of the smallest box
-# around the rows, but only the points of the rows themselves are attained: a choice of points is replaced by that of
-# the nearest rows, each of which gets the whole weight that the choice has in its box.
+# If a column was released as it is, the rows of such a box differ. The bounds hold for more than what weights of the
+# rows can attain. An attained value puts the weight that is left open on the rows whose influence is the largest.
+
+
+class Characteristic(Differentiable, Protocol):
+    """A differentiable function of mean and covariance."""
+
+    def value(self, moments: Moments) -> float:
+        """Compute it; NaN if it is not defined."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,35 +36,43 @@ class PooledRows:
     """The rows that may count for a statistic, each with its released weight, and the box of each."""
 
     boxes: WeightedBoxes
+    count: NDArray[np.int64]  # (rows,)
     box: NDArray[np.int64]  # (rows,)
+    pools: WeightPools
+    every_row_counts: bool
 
-    def attain(self, value: Callable[[Moments], float], enclosure: Enclosure) -> Enclosure:
-        """Return the enclosure of a statistic with inner ends that rows attain."""
-        lowest, highest = (self._nearest(choice) for choice in (enclosure.lowest, enclosure.highest))
-        inner_low, inner_high = (math.nan if choice is None else value(choice.moments) for choice in (lowest, highest))
+    def attain(self, statistic: Characteristic, enclosure: Enclosure) -> Enclosure:
+        """Return the enclosure of a statistic with inner ends that weights of the rows attain; NaN if none is known."""
+        lowest, highest = (
+            self._follow(statistic, choice, sign)
+            for choice, sign in ((enclosure.lowest, -1.0), (enclosure.highest, 1.0))
+        )
+        inner_low, inner_high = (
+            math.nan if choice is None else statistic.value(choice.moments) for choice in (lowest, highest)
+        )
         return Enclosure(enclosure.low, enclosure.high, inner_low, inner_high, lowest, highest)
 
-    def _nearest(self, choice: Witness | None) -> Witness | None:
-        """Move each point of a choice into the nearest row of its box; distances count in standard deviations."""
-        if choice is None:
+    def _follow(self, statistic: Characteristic, start: Witness | None, sign: float) -> Witness | None:
+        """Return the weights and the points that the influence at a choice prefers, while the statistic improves."""
+        if not self.every_row_counts:
             return None
-        order = np.argsort(self.box, kind="stable")
-        start, end = (np.searchsorted(self.box[order], choice.box, side=side) for side in ("left", "right"))
-        rows_of = end - start  # at least 1: a box counts only if one of its rows may
-        first = np.cumsum(rows_of) - rows_of
-        point = np.repeat(np.arange(len(rows_of)), rows_of)
-        row = order[np.arange(len(point)) - np.repeat(first - start, rows_of)]
-        inside = np.clip(choice.points[point], self.boxes.low[row], self.boxes.high[row])
-        distance = (((inside - choice.points[point]) / self._scale) ** 2).sum(axis=1)
-        nearest = np.lexsort((distance, point))[first]
-        return Witness(choice.box, inside[nearest], choice.weight)
+        points = self.boxes.midpoints
+        moments = Moments.of(points, self.boxes.likely_weight) if start is None else start.moments
+        best, best_value = None, -math.inf
+        for _ in range(MOST_EXCHANGES):
+            slopes = sign * derivatives(statistic, moments, points)
+            points = np.where(slopes > 0.0, self.boxes.high, np.where(slopes < 0.0, self.boxes.low, points))
+            order = np.lexsort((-sign * influence(statistic, moments, points), self.box))
+            found = Witness(self.box, points, self.pools.fill(self.box, self.count, order))
+            moments = found.moments
+            value = sign * statistic.value(moments)
+            if math.isnan(value) or value <= best_value:
+                break
+            best, best_value = found, value
+        return best
 
-    @property
-    def _scale(self) -> NDArray[np.float64]:
-        spread = Moments.of(self.boxes.midpoints, self.boxes.likely_weight).sd
-        return np.where(spread > 0.0, spread, 1.0)
 
-
+MOST_EXCHANGES = 8  # of weights between the rows of boxes, towards an attained end
 MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
 TINY = float(np.finfo(float).tiny)  # smallest unit: a product of smaller ones is 0
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
@@ -79,7 +95,7 @@ class Scale:
 class Records:
     """The records of a statistic, split and scaled once for all its parts.
 
-    ``rows`` are the released rows, if only weight totals per box are known.
+    ``rows`` are the released rows, if only weight totals and ranges per box are known.
     """
 
     boxes: WeightedBoxes

@@ -8,15 +8,20 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.engines.memory.engine import Memory
 from sfumato.errors import OptionError, SchemaError, StatisticError
-from sfumato.methods.boxes.partition import box_means
+from sfumato.methods.boxes.partition import BoxWeights, round_outward
 from sfumato.methods.partition import BoxPartition
 from sfumato.report.summary import treatment
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.language import parse
+from sfumato.statistics.statistic import estimate
+from sfumato.table.table import Table
 
 ROLES = {"age": "quasi", "sex": "quasi", "income": "other", "weight": "weight"}
 ROWS = 400
@@ -46,11 +51,52 @@ class TestBoxMeans:
         weights, starts = drawn.lognormal(5, 3, 50), np.array([0, 3, 10, 11, 50])
         leaves = BoxPartition(drawn.permutation(50), starts, np.empty((0, 4)))
         plain = [np.mean([weights[row] for row in leaves.order[a:b]]) for a, b in pairwise(starts)]
-        assert box_means(weights, leaves) == pytest.approx(plain, rel=1e-14)
+        assert BoxWeights.of(weights, leaves).mean == pytest.approx(plain, rel=1e-14)
 
     def test_of_equal_weights_are_exact(self):
         leaves = BoxPartition(np.arange(7), np.array([0, 7]), np.empty((0, 4)))
-        assert box_means(np.full(7, 0.1), leaves).tolist() == [0.1]
+        assert BoxWeights.of(np.full(7, 0.1), leaves).mean.tolist() == [0.1]
+
+
+class TestRanges:
+    @pytest.mark.parametrize(
+        ("number", "down", "up"),
+        [
+            (0.0, 0.0, 0.0),
+            (1.0, 1.0, 1.0),
+            (0.13747, 0.137, 0.138),
+            (13492.17, 13400.0, 13500.0),
+            (999.9, 999.0, 1000.0),
+        ],
+    )
+    def test_are_rounded_outward_to_three_digits(self, number, down, up):
+        numbers = np.array([number])
+        assert [round_outward(numbers, np.floor)[0], round_outward(numbers, np.ceil)[0]] == [down, up]
+
+    @pytest.mark.parametrize("number", [5e-324, 1e-323, 1e-300, 1e300, 1.7976931348623157e308])
+    def test_of_the_smallest_and_largest_numbers_hold_them(self, number):
+        numbers = np.array([number])
+        low, high = (round_outward(numbers, outward)[0] for outward in (np.floor, np.ceil))
+        assert 0.0 <= low <= number <= high < np.inf
+
+    def test_hold_the_weights_and_make_intervals_narrow(self):
+        drawn = np.random.default_rng(1)
+        rows = 1000
+        people = pd.DataFrame(
+            {
+                "age": drawn.integers(18, 90, rows),
+                "outcome": drawn.normal(100, 22, rows),
+                "weight": drawn.uniform(0.9, 1.1, rows).round(4),
+            }
+        )
+        release = sf.Boxes(k=5).release(people, schema={"age": "quasi", "outcome": "other", "weight": "weight"})
+        found = release.estimate("mean(outcome)")
+        assert found.low <= np.average(people.outcome, weights=people.weight) <= found.high
+        assert found.high - found.low < 5.0
+        bare = {name: release.table.arrow.column(name) for name in release.table.names if "weight_" not in name}
+        without = CountedBoxes.of(Table.from_arrow(pa.table(bare)), ["outcome"], weight="weight", pooled=True, sets=[])
+        wide = estimate(parse("mean(outcome)"), without)[0]
+        assert wide.high - wide.low > 40.0  # control: without the ranges it says nothing
 
 
 class TestTheRule:
@@ -75,7 +121,7 @@ class TestTheRule:
         manifest = released.manifest
         assert manifest.sampling_weights == manifest.options["sampling_weights"] == "box-mean"
         assert json.loads(manifest.to_json())["sampling_weights"] == "box-mean"
-        assert treatment(manifest.columns[-1], manifest) == "mean of each box"
+        assert treatment(manifest.columns[-1], manifest) == "mean and range of each box"
         exact = sf.Boxes(k=5, sampling_weights="exact").release(people, schema=ROLES).manifest
         assert exact.sampling_weights == "exact"
         assert treatment(exact.columns[-1], exact) == "unaltered"
@@ -132,8 +178,8 @@ class TestEstimates:
         by_box = frame.groupby("box")
         totals = by_box.weight.sum()
         found = released.estimate("mean(income)")
-        assert found.low == pytest.approx(np.average(by_box.income.min(), weights=totals))
-        assert found.high == pytest.approx(np.average(by_box.income.max(), weights=totals))
+        assert found.low > np.average(by_box.income.min(), weights=totals)
+        assert found.high < np.average(by_box.income.max(), weights=totals)
         assert found.gap < 1e-9
         assert found.value == pytest.approx(np.average(frame.income, weights=frame.weight))
 
@@ -152,7 +198,7 @@ class TestEstimates:
         assert run(["estimate", str(folder), "mean(income)", "--json"]) == 0
         printed = json.loads(capfd.readouterr().out)[0]
         assert (printed["low"], printed["high"]) == pytest.approx((there.low, there.high))
-        assert "mean of each box" in (folder / "report.html").read_text()
+        assert "mean and range of each box" in (folder / "report.html").read_text()
 
     def test_the_weights_themselves_have_no_guaranteed_interval(self, released):
         assert np.isinf(released.estimate("mean(weight)", unweighted=True).high)
