@@ -13,6 +13,7 @@ from sfumato.job.assess import assess_in_session
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
+from sfumato.plan.claims.containment import words_of_common_values
 from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
 from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.plan.survey import Survey, is_whole
@@ -340,6 +341,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         notes=plan.notes,
         repeated=tuple(repeated),
         revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
+        nodes=words_of_common_values(plan, survey, verified.altered, least_people(getattr(method, "k", None))),
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)

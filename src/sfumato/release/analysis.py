@@ -32,7 +32,7 @@ from sfumato.statistics.wide_boxes import (
     reweight,
     reweight_jointly,
 )
-from sfumato.table.intervals import BOX, is_interval
+from sfumato.table.intervals import BOX, interval_names, is_interval
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -300,7 +300,8 @@ class Analysis:
             points = [name for name in wanted.columns if not is_interval(name, self.table.kinds)]
             return NOT_KNOWN.format(", ".join(points)) if points else ""
         weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
-        return METHOD_ALTERED if weights_altered or set(wanted.columns) & set(self.manifest.altered) else ""
+        altered = set(self.manifest.altered) - set(self.manifest.nodes)
+        return METHOD_ALTERED if weights_altered or set(wanted.columns) & altered else ""
 
     @property
     def _weight(self) -> str | None:
@@ -308,12 +309,17 @@ class Analysis:
 
     def _count_boxes(self, columns: Sequence[str]) -> CountedBoxes:
         manifest, weight = self.manifest, self._weight
+        table = self.table
+        if manifest is not None and manifest.sampling_weights == BOX_MEAN and manifest.weight in columns:
+            ends = interval_names(manifest.weight)  # the mean of a box says more about its weights than its range
+            table = table.select([name for name in table.names if name not in ends])
         intervals = CountedBoxes.of(
-            self.table,
+            table,
             columns,
             weight=weight,
             pooled=weight is not None and manifest is not None and manifest.sampling_weights == BOX_MEAN,
             sets=None if manifest is None else manifest.sets,
+            nodes=None if manifest is None else manifest.nodes,
             numbered=manifest is None or _numbers_boxes(manifest),
             from_text=self.from_text,
         )

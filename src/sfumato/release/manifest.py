@@ -167,6 +167,7 @@ class Manifest:
     unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
     repeated: tuple[str, ...] = ()  # removed identifiers that repeat: promises count rows, and people have several
     revealing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unaltered columns that tell protected ones
+    nodes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)  # words that cover common values
     claims: tuple[ClaimRecord, ...] = ()  # in the order of the findings
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # SHA-256 of each file; {} before the write
     format: int = FORMAT
@@ -235,6 +236,7 @@ class Manifest:
         unaltered: Sequence[str] = (),
         repeated: Sequence[str] = (),
         revealing: Mapping[str, tuple[str, ...]] | None = None,
+        nodes: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
         notes: Mapping[str, Any],
     ) -> Manifest:
         """Build the manifest of a release that has just been verified."""
@@ -256,6 +258,7 @@ class Manifest:
             unaltered=tuple(unaltered),
             repeated=tuple(repeated),
             revealing=dict(revealing or {}),
+            nodes=dict(nodes or {}),
         )
 
     def names(self, role: Role) -> tuple[str, ...]:
@@ -378,6 +381,10 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                 "unaltered": tuple(record["unaltered"]),
                 "repeated": tuple(record.get("repeated", ())),
                 "revealing": {name: tuple(others) for name, others in record.get("revealing", {}).items()},
+                "nodes": {
+                    name: {value: tuple(words) for value, words in one.items()}
+                    for name, one in record.get("nodes", {}).items()
+                },
             }
         )
     except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
@@ -390,6 +397,7 @@ def _has_right_types(manifest: Manifest) -> bool:
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
     texts += [*manifest.keep, *manifest.altered, *manifest.unaltered, *manifest.repeated]
     texts += [text for name, others in manifest.revealing.items() for text in (name, *others)]
+    texts += [text for one in manifest.nodes.values() for words in one.values() for text in words]
     texts += [text for column in manifest.columns for text in (column.name, column.label)]
     texts += [*(column.name for column in manifest.released), *(claim.name for claim in manifest.claims)]
     texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]

@@ -223,6 +223,8 @@ class CategoricalColumn:
     A set with ``ANY`` may contain every value. Its rows certainly meet a predicate only if every value does, and the
     best guess spreads them evenly over the names that the column shows and one that it does not.
 
+    ``listed`` are values of which it is known which sets contain them: ``ANY`` stands for none of these.
+
     If it is not known whether the cells of the column are sets or plain values, ``plain`` contains the cells as they
     are written, and a group certainly meets a predicate only if it does so in both readings.
     """
@@ -231,6 +233,7 @@ class CategoricalColumn:
     sets: tuple[tuple[Member, ...], ...]
     count: NDArray[np.int64]
     plain: tuple[str | None, ...] | None = None
+    listed: frozenset[str] = frozenset()
 
     def meeting(self, predicates: Sequence[Predicate]) -> MeetingRows:
         """Count rows whose value meets all predicates: all rows of a group only if every member of its set does."""
@@ -242,7 +245,7 @@ class CategoricalColumn:
             )
         predicates = [self._as_shown(predicate) for predicate in predicates]
         self._require_spelling(predicates)
-        asked = [predicate.value for predicate in predicates if predicate.value is not None]
+        asked = [one.value for one in predicates if one.value is not None and one.value not in self.listed]
         share = np.array([_share_meeting(_spell_out(members, asked), predicates) for members in self.sets])
         other = share if self.plain is None else np.array([_share_meeting([cell], predicates) for cell in self.plain])
         least, most = np.minimum(share, other)[self.codes], np.maximum(share, other)[self.codes]
@@ -261,7 +264,7 @@ class CategoricalColumn:
         wide = [position for position, members in enumerate(self.sets) if ANY in members]
         if not wide:
             return share
-        shown, guesses = sorted(self._names), share.copy()
+        shown, guesses = sorted(self._names - self.listed), share.copy()
         for position in wide:
             guesses[position] = _share_meeting(_spell_out(self.sets[position], shown), predicates)
         return guesses

@@ -16,6 +16,7 @@ from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes, WeightPools
 from sfumato.table.coding import Coded
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
+    ANY,
     BOX,
     Intervals,
     Member,
@@ -95,12 +96,14 @@ class CountedBoxes:
         weight: str | None = None,
         pooled: bool = False,
         sets: Collection[str] | None = None,
+        nodes: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         numbered: bool = True,
         from_text: bool = False,
     ) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
 
         Rows are grouped by equal boxes. ``sets`` are the columns whose cells are sets; None if that is not known.
+        ``nodes`` are those whose cells are nodes of trees: for each value that is listed, the nodes that cover it.
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box, and
         its range if it is released, are those of the original (:mod:`.weighted_boxes`). ``from_text`` says that the
@@ -108,7 +111,12 @@ class CountedBoxes:
         """
         rows = released.counted(_find_needed(released, columns, sets or (), weight, pooled=pooled))
         released, repeats = rows.table, rows.count
-        read = {name: _read_column(released, name, sets, from_text=from_text) for name in columns}
+        read = {
+            name: _read_nodes(released, name, nodes[name])
+            if nodes and name in nodes
+            else _read_column(released, name, sets, from_text=from_text)
+            for name in columns
+        }
         row_weight = np.ones(released.rows) if weight is None else _read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
         by_box = pooled or any(column.missing is not None for column in read.values())
@@ -135,7 +143,9 @@ class CountedBoxes:
             boxes.missing_most(missing, box_rows) if boxes else missing,
             {name: column.calendar for name, column in numeric.items() if column.calendar},
             {
-                name: CategoricalColumn(column.keys[0].codes[first].astype(np.int64), column.sets, count, column.plain)
+                name: CategoricalColumn(
+                    column.keys[0].codes[first].astype(np.int64), column.sets, count, column.plain, column.listed
+                )
                 for name, column in read.items()
                 if column.sets is not None
             },
@@ -301,6 +311,7 @@ class _ReadColumn:
     calendar: Calendar | None = None
     sets: tuple[tuple[Member, ...], ...] | None = None  # indexed by the codes of the only key
     plain: tuple[str | None, ...] | None = None  # the cells as they are, if it is open whether they are sets
+    listed: frozenset[str] = frozenset()  # values of which the sets that contain them are known
 
 
 def _read_column(released: Table, name: str, sets: Collection[str] | None, *, from_text: bool = False) -> _ReadColumn:
@@ -327,6 +338,29 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
         members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
     return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=cells if sets is None else None)
+
+
+def _read_nodes(released: Table, name: str, covers: Mapping[str, Sequence[str]]) -> _ReadColumn:
+    """Read nodes of a tree as sets: of the listed values below them and, unless it is a listed value, of any others.
+
+    An empty cell may be any value, too: some methods empty cells that they suppress.
+    """
+    coded = released.coded(name)
+    nodes = {parse_set(member)[0]: frozenset(words) for member, words in covers.items()}
+    inner = frozenset().union(*nodes.values())
+
+    def members(cell: str | None) -> tuple[Member, ...]:
+        if cell in nodes and cell is not None and cell not in inner:
+            return (cell,)
+        if cell is None:
+            return (*nodes, ANY) if None in nodes else (*nodes, None, ANY)
+        below = [value for value, words in nodes.items() if cell in words]
+        return tuple(dict.fromkeys([*below, ANY, *([] if cell in nodes else [cell])]))
+
+    sets = tuple(map(members, _cells(released, name, coded)))
+    nothing = np.empty(0)
+    listed = frozenset(value for value in nodes if isinstance(value, str))
+    return _ReadColumn(nothing, nothing, (coded,), sets=sets, listed=listed)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_counts
+from sfumato.plan.questions import DistinctIn
 from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels, sum_by_group
 from sfumato.table.intervals import (
     ANY,
     BOX,
     Member,
+    format_member,
     high_name,
     is_interval,
     is_member,
@@ -26,6 +28,8 @@ from sfumato.table.intervals import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.plan.plan import Plan
+    from sfumato.plan.survey import Survey
     from sfumato.table.coding import Coded
     from sfumato.table.table import Table
 
@@ -139,6 +143,17 @@ class Containment(Claim[ContentCounts]):
             fix=FAULT,
         )
 
+    def words_by_value(self, column: str, values: Collection[str | None]) -> dict[str, tuple[str, ...]]:
+        """Return the released words that cover each of these values of a column, apart from the value itself.
+
+        The value itself is a word only if it covers other values, too. Values are written as members of sets.
+        """
+        covers = {word: members for word, members in self.covers.get(column, {}).items() if word is not None}
+        nodes = {word: members for word, members in covers.items() if members != {word}}
+        return {
+            format_member(value): tuple(word for word, members in nodes.items() if value in members) for value in values
+        }
+
     def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rows whose number is not in its interval; a missing one is, where the box counts its missing ones."""
         low, high = released.numbers(low_name(name)), released.numbers(high_name(name))
@@ -148,6 +163,25 @@ class Containment(Claim[ContentCounts]):
         if self.empty_is_unknown:
             inside |= np.isnan(low) & np.isnan(high)
         return ~inside
+
+
+def words_of_common_values(
+    plan: Plan, survey: Survey, altered: Collection[str], least: int
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return, for columns that are released as nodes of trees, the words that cover each value.
+
+    Only values that at least this many people share are listed: a rare one would be shown to exist. Columns whose
+    words are values and sets of values are not ``altered``, and need no explanation.
+    """
+    if any(claim.covers_every_output for claim in plan.claims):
+        return {}
+    claims = {name: one for one in plan.claims if isinstance(one, Containment) for name in one.covers}
+    words = {}
+    for name in [name for name in claims if name in altered]:
+        found = survey.ask([DistinctIn(name)])[DistinctIn(name)]
+        common = found.values.filter(pa.array(found.counts >= least)).cast(pa.string()).drop_null().to_pylist()
+        words[name] = claims[name].words_by_value(name, [*common, None])
+    return words
 
 
 def _count_changed(before: NDArray[np.float64], after: NDArray[np.float64]) -> int:
