@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.partition import BoxPartition
+    from sfumato.randomness import Randomness
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +44,8 @@ class Edges:
     k: int  # number of records that make a value common
     snap: float | Mapping[str, float] | None
     domain: Mapping[str, tuple[float, float]]
+    randomness: Randomness
+    block: int = 0  # faces of cells are drawn for each block: the same ones whenever the same records are cut
 
     def cell_faces(self, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> CellFaces | None:
         """Return where cells may end, given the coordinates of the records; None for hulls.
@@ -54,7 +57,8 @@ class Edges:
         plain = tuple(axis for axis in axes if axis.nodes is None)
         if self.kind == "hull" or not plain:
             return None
-        return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k)
+        generators = [self.randomness.stream(f"faces {self.block} {axis.name}") for axis in plain]
+        return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k, generators)
 
     def faces(self, boxes: BoxPartition, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
@@ -130,8 +134,9 @@ def require_snap(snap: object, name: str = "snap") -> None:
 #
 # - at a *common* value, which at least k records share. Between two neighbouring common values, one cell ends at the
 #   one and the next begins at the other, so equal values in a box cost no width;
-# - half-way between two neighbouring values of the column. Cells of whole numbers and dates are sets of consecutive
-#   whole numbers: 20 to 24, then 25 to 29. Between 24 and 26, both cells end at 25;
+# - at random between two neighbouring values of the column: half-way, or at any other known share of the way, either
+#   value and the face would tell the other. Cells of whole numbers and dates are sets of consecutive whole numbers: 20
+#   to 24, then 25 to 29. Neither end is one of the two values, if there are whole numbers enough between them;
 # - at the end of the declared domain or, without one, at a round number outside the data.
 #
 # If a cut separates records with the same value and that value is not common, both cells reach beyond it, to the next
@@ -146,7 +151,11 @@ Declared = tuple[float, float] | None
 
 
 def cell_faces(
-    values: NDArray[np.float64], axes: Sequence[NumberAxis], declared: Sequence[Declared], k: int
+    values: NDArray[np.float64],
+    axes: Sequence[NumberAxis],
+    declared: Sequence[Declared],
+    k: int,
+    generators: Sequence[np.random.Generator],
 ) -> CellFaces:
     """Return the places of the faces of all axes; ``values`` are the coordinates of the records (records, axes)."""
     from sfumato.methods.boxes.cut_kernels import CellFaces
@@ -158,20 +167,25 @@ def cell_faces(
         first_number[position] = int(axis.has_missing and support[0] == axis.missing_at)
         missing, numbers = np.split(support, first_number[position : position + 1])
         is_common = counts[len(missing) :] >= k
-        parts += [np.tile(missing, (5, 1)), _places(numbers, is_common, axis, domain)]
+        shares = generators[position].random(max(len(numbers) - 1, 0))
+        parts += [np.tile(missing, (5, 1)), _places(numbers, is_common, axis, domain, shares)]
         offset.append(offset[-1] + len(support))
     return CellFaces(np.array(offset), first_number, *np.ascontiguousarray(np.concatenate(parts, axis=1)))
 
 
 def _places(
-    numbers: NDArray[np.float64], is_common: NDArray[np.bool_], axis: NumberAxis, declared: Declared
+    numbers: NDArray[np.float64],
+    is_common: NDArray[np.bool_],
+    axis: NumberAxis,
+    declared: Declared,
+    shares: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Return for each number: itself, the faces of boxes that end and begin with it, and the same if it is split."""
     if not len(numbers):
         return np.empty((5, 0))
     is_whole = axis.kind is not Kind.CONTINUOUS
     low, high = _outer(numbers, is_common, axis, declared)
-    end, begin = (_between_whole if is_whole else _between)(numbers, is_common)
+    end, begin = (_between_whole if is_whole else _between)(numbers, is_common, shares)
     upper, lower = np.append(end, high), np.insert(begin, 0, low)
     for place in np.flatnonzero(np.isnan(end))[::-1]:  # no number in between: the boxes overlap
         upper[place] = upper[place + 1]
@@ -182,29 +196,29 @@ def _places(
 
 
 def _between(
-    numbers: NDArray[np.float64], is_common: NDArray[np.bool_]
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_], shares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return where a box ends and the next begins between neighbouring numbers; NaN if nothing lies in between."""
+    """Return where a box ends and the next begins: at a share of the way between two numbers; NaN if none is there."""
     left, right = numbers[:-1], numbers[1:]
-    middle = 0.5 * left + 0.5 * right
-    middle = np.where((left < middle) & (middle < right), middle, np.nan)
-    middle = np.where(is_common[:-1], left, np.where(is_common[1:], right, middle))
-    return middle, np.where(is_common[:-1] & is_common[1:], right, middle)
+    face = (1.0 - shares) * left + shares * right
+    face = np.where((left < face) & (face < right), face, 0.5 * left + 0.5 * right)
+    face = np.where((left < face) & (face < right), face, np.nan)
+    face = np.where(is_common[:-1], left, np.where(is_common[1:], right, face))
+    return face, np.where(is_common[:-1] & is_common[1:], right, face)
 
 
 def _between_whole(
-    numbers: NDArray[np.float64], is_common: NDArray[np.bool_]
+    numbers: NDArray[np.float64], is_common: NDArray[np.bool_], shares: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return where a box of whole numbers ends and the next begins between neighbouring numbers."""
     left, right = numbers[:-1], numbers[1:]
     gap = right - left
-    middle = np.floor(left + 0.5 * gap)
-    end = np.where(gap >= 2.0, middle, left)
-    begin = np.where(gap == 2.0, middle, end + 1.0)
+    inside = np.where(gap > 2.0, 1.0 + np.floor(shares * (gap - 2.0)), np.floor(shares * gap))
+    end = np.minimum(left + inside, right - 1.0)
     left_is_common, right_is_common = is_common[:-1], is_common[1:]
     return (
         np.where(left_is_common, left, np.where(right_is_common, right - 1.0, end)),
-        np.where(right_is_common, right, np.where(left_is_common, left + 1.0, begin)),
+        np.where(right_is_common, right, np.where(left_is_common, left + 1.0, end + 1.0)),
     )
 
 

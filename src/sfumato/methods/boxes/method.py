@@ -285,7 +285,7 @@ class Boxes(Method):
             kept=kept,
             sensitivities=weights,
             diversity=diversity,
-            edges=Edges(kind=self.edges, k=self.k, snap=self.snap, domain=self.domain or {}),
+            edges=Edges(kind=self.edges, k=self.k, snap=self.snap, domain=self.domain or {}, randomness=randomness),
             routes=self._routes(survey, axes, weights, diversity),
             passed=schema.names(Role.SENSITIVE, Role.OTHER, *(() if self._pools else (Role.WEIGHT,))),
             pooled=weight if self._pools else None,

@@ -159,7 +159,8 @@ class BoxesPlan(Plan):
     def transform(self, block: Table, number: int) -> Outcome:
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
-        cell_faces = self.edges.cell_faces(numbers, self.axes.numbers)
+        edges = replace(self.edges, block=number)
+        cell_faces = edges.cell_faces(numbers, self.axes.numbers)
         weights = self.sensitivities.of(block)
         boxes = self._partition(block, values, weights, cell_faces)
         searches: tuple[SearchTrace, ...] = ()
@@ -170,7 +171,7 @@ class BoxesPlan(Plan):
         if self.sensitivities.rules is not None:
             without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
-        faces = self.edges.faces(boxes, numbers, self.axes.numbers)
+        faces = edges.faces(boxes, numbers, self.axes.numbers)
         labels = [
             self._labels(boxes, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
@@ -224,7 +225,7 @@ class BoxesPlan(Plan):
             problem,
             judge_of(
                 problem,
-                self.edges,
+                replace(self.edges, block=number),
                 self.axes,
                 self.kept if exact else (),
                 None if weight is None else block.numbers(weight),

@@ -123,7 +123,7 @@ class Generalize(Method):
         """Choose the recodings of the columns within the budget, from the survey alone."""
         require_rows(survey.rows, self.alike)
         rules = replace(make_rules(survey, schema, k=self.k, l=self.l), k=self.alike)
-        quasi = BudgetedColumns.of_survey(survey, schema, self, rules)
+        quasi = BudgetedColumns.of_survey(survey, schema, randomness, self, rules)
         most = self.combinations(quasi.population)
         spent = quasi.spend(most)
         released = released_columns(quasi.names, spent.recodings)

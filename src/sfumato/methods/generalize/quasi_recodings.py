@@ -27,6 +27,8 @@ from sfumato.schema.schema import Schema
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.randomness import Randomness
+
 
 # The division of an anonymity budget between columns (LT §3.1).
 #
@@ -138,9 +140,11 @@ class BudgetedColumns(QuasiColumns):
     rules: GroupRules  # for the groups of released rows
 
     @classmethod
-    def of_survey(cls, survey: Survey, schema: Schema, method: GeneralizeOptions, rules: GroupRules) -> BudgetedColumns:
+    def of_survey(
+        cls, survey: Survey, schema: Schema, randomness: Randomness, method: GeneralizeOptions, rules: GroupRules
+    ) -> BudgetedColumns:
         """Ask the survey about the quasi-identifiers."""
-        columns = QuasiColumns.of(survey, schema, importance=method.importance, represent=method.represent)
+        columns = QuasiColumns.of(survey, schema, randomness, importance=method.importance, represent=method.represent)
         known = {one.name: getattr(columns, one.name) for one in fields(columns)}
         population = population_of(survey.rows, method.population)
         return cls(**known, method=method, population=population, rules=rules)

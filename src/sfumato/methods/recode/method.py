@@ -146,7 +146,7 @@ class Recode(Method):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> Plan:
         """Search the recodings, from the survey alone."""
         require_rows(survey.rows, self.k if self.population is None else None)
-        columns = QuasiColumns.of(survey, schema, importance=self.importance)
+        columns = QuasiColumns.of(survey, schema, randomness, importance=self.importance)
         rules = make_rules(
             survey,
             schema,

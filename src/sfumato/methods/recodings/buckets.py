@@ -75,9 +75,20 @@ class Buckets(Recoding):
 
     @classmethod
     def of_points(
-        cls, table: Table, name: str, points: WeightedPoints, ends: NDArray[np.int64], *, shown: Shown
+        cls,
+        table: Table,
+        name: str,
+        points: WeightedPoints,
+        ends: NDArray[np.int64],
+        *,
+        shown: Shown,
+        shares: NDArray[np.float64] | None = None,
     ) -> Buckets:
-        """Make groups of points that end at these positions; equal values stay together."""
+        """Make groups of points that end at these positions; equal values stay together.
+
+        Between two groups of continuous numbers the cut is at a share of the way: ``shares`` has one for each point
+        but the last. None: half-way.
+        """
         starts = np.append(0, ends)[:-1]
         values, weights = points.values, points.weights
         before = np.concatenate([[0.0], np.cumsum(weights)])
@@ -95,7 +106,9 @@ class Buckets(Recoding):
             median=values[np.clip(middle, starts, ends - 1)],
             mean=totals / sizes + offset,
             sizes=sizes,
-            cuts=_cuts(values[ends[:-1] - 1], values[starts[1:]], kind),
+            cuts=_cuts(
+                values[ends[:-1] - 1], values[starts[1:]], kind, 0.5 if shares is None else shares[ends[:-1] - 1]
+            ),
             missing=points.missing,
             shown=shown,
         )
@@ -231,12 +244,14 @@ def merge_to_at_least(k: int, ends: NDArray[np.int64], sizes: NDArray[np.float64
     return ends[np.append(np.diff(merged) > 0, True)] if len(ends) else ends
 
 
-def _cuts(last: NDArray[np.float64], first: NDArray[np.float64], kind: Kind) -> NDArray[np.float64]:
-    """Return where groups begin: for continuous numbers halfway to the previous group, so that no end is a value."""
+def _cuts(
+    last: NDArray[np.float64], first: NDArray[np.float64], kind: Kind, shares: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Return where groups begin: continuous ones at a share of the way to the next group, so that no end is a value."""
     if kind is not Kind.CONTINUOUS:
         return first
-    middle = last + (first - last) / 2.0
-    return np.where(middle > last, middle, first)
+    between = (1.0 - shares) * last + shares * first
+    return np.where((between > last) & (between < first), between, first)
 
 
 def _cells(numbers: NDArray[np.float64], kind: pa.DataType) -> pa.Array:

@@ -60,12 +60,14 @@ class QuasiColumns:
     ]  # of the numeric columns: the values of the sample, the missing of the whole table
     facts: Mapping[str, ColumnFacts]  # of the numeric columns, in the whole table
     distinct: Mapping[str, Distinct]  # of the other columns
+    randomness: Randomness
 
     @classmethod
     def of(
         cls,
         survey: Survey,
         schema: Schema,
+        randomness: Randomness,
         *,
         importance: Mapping[str, float] | None = None,
         represent: Shown = "range",
@@ -93,6 +95,7 @@ class QuasiColumns:
             },
             facts=facts,
             distinct={name: answers[DistinctIn(name, MOST_VALUES)].require_complete(name) for name in others},
+            randomness=randomness,
         )
 
     @cached_property
@@ -102,9 +105,18 @@ class QuasiColumns:
         counted |= {name: len(distinct.values) for name, distinct in self.distinct.items()}
         return {name: counted[name] for name in self.names}
 
+    @cached_property
+    def _face_places(self) -> dict[str, NDArray[np.float64]]:
+        """Where buckets end between two neighbouring numbers, drawn once: half-way, an end would tell these numbers."""
+        return {
+            name: self.randomness.stream(f"faces {name}").random(len(points.values))
+            for name, points in self.points.items()
+        }
+
     def buckets(self, name: str, ends: NDArray[np.int64]) -> Buckets:
         """Group a numeric column into buckets with these ends."""
-        buckets = Buckets.of_points(self.sample.table, name, self.points[name], ends, shown=self.represent)
+        table, points, shares = self.sample.table, self.points[name], self._face_places[name]
+        buckets = Buckets.of_points(table, name, points, ends, shown=self.represent, shares=shares)
         return buckets.as_cells(self.schema[name].domain or (self.facts[name].low, self.facts[name].high))
 
     @cached_property

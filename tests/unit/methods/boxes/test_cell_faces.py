@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 import sfumato as sf
 
@@ -108,7 +109,45 @@ class TestSubdivision:
     def test_whole_numbers_are_divided_into_sets_of_consecutive_numbers(self):
         boxes = released(pd.DataFrame({"age": [*range(20, 25), *range(25, 30), *range(41, 46)]}), k=5, edges="cells")
         ends = boxes[["age_low", "age_high"]].drop_duplicates().sort_values("age_low").to_numpy().tolist()
-        assert ends == [[10, 24], [25, 35], [36, 50]]
+        assert ends[0] == [10, 24] and ends[1][0] == 25 and ends[2][1] == 50
+        assert ends[1][1] + 1 == ends[2][0] and 30 <= ends[1][1] <= 39  # neither end is one of the values 29 and 41
+
+
+def shares(data, faces):
+    """Where each face lies between the two values beside it: 0 at the lower, 1 at the higher one."""
+    values = np.sort(data)
+    inner = np.array([face for face in faces if values[0] < face < values[-1]])
+    right = np.searchsorted(values, inner)
+    return (inner - values[right - 1]) / (values[right] - values[right - 1])
+
+
+class TestDrawnFaces:
+    @pytest.mark.parametrize("method", [sf.Boxes(k=5, edges="cells"), sf.Generalize(k=5), sf.Recode(k=5, suppress=0.0)])
+    def test_are_anywhere_between_two_values(self, method):
+        data = pd.DataFrame({"x": np.random.default_rng(0).normal(size=1000)})
+        release = method.release(data, schema={"x": "quasi"}, seed=2).table.to_pandas()
+        drawn = shares(data.x, faces_of(release, "x"))
+        assert len(drawn) > 10
+        assert not np.isclose(drawn, 0.5, atol=1e-6).any()
+        assert kstest(drawn, "uniform").pvalue > 1e-3
+        assert kstest(np.full(len(drawn), 0.5), "uniform").pvalue < 1e-3  # control: midpoints would be seen
+
+    def test_of_whole_numbers_lie_apart_from_both_values(self):
+        data = pd.DataFrame({"x": np.arange(0, 4000, 10)})
+        inner = {face for face in faces_of(released(data, k=5, edges="cells"), "x") if 0 < face < 3990}
+        assert len(inner) > 50 and not inner & set(data.x)
+        assert len({face % 10 for face in inner}) > 5  # control: half-way there would be two
+
+    def test_are_new_in_each_release_and_the_same_on_each_engine(self):
+        data = pd.DataFrame({"x": np.random.default_rng(0).normal(size=200), "y": np.arange(200.0)})
+        ask = {"schema": {"x": "quasi", "y": "quasi"}}
+        method = sf.Boxes(k=5, edges="cells")
+        first, second, stored = (
+            faces_of(method.release(data, **ask, **how).to_pandas(), "x")
+            for how in ({"seed": 1}, {"seed": 2}, {"seed": 1, "engine": "duckdb"})
+        )
+        assert first == stored
+        assert not {face for face in first & second if abs(face) < 2.0}
 
 
 class TestCost:
