@@ -98,8 +98,9 @@ def rank_columns(block: Table, generator: np.random.Generator) -> list[RankedCol
         if name not in nominal
     }
     ranks = [one.ranks for one in columns.values()]
+    component = _first_component(ranks) if ranks and nominal else None
     for name in nominal:
-        codes = _by_means(coded[name].codes, _first_component(ranks)) if ranks else coded[name].codes
+        codes = coded[name].codes if component is None else _by_means(coded[name].codes, component)
         columns[name] = RankedColumn.of(codes, nothing, generator)
     return [columns[name] for name in block.names]
 
@@ -224,10 +225,13 @@ def shuffle_columns(
     """Return, for each moving column, the row from which each row gets its cell.
 
     The correlations of the normal columns are adjusted until the rank correlations of the result are those of the
-    table; the result with the smallest mean difference is returned.
+    table; the result with the smallest mean difference is returned. Of columns that outnumber the rows, the normal
+    columns have the correlations of the scores of the ranks, without adjustment.
     """
     ranks = [rank for column in moving for rank in column.latent]
     fixed = [rank for column in given for rank in column.latent]
+    if len(ranks) + len(fixed) > len(ranks[0]):
+        return _sources(moving, _draw_like(np.column_stack(ranks), fixed, generator))
     wanted = rank_correlations(np.column_stack([*ranks, *fixed]))
     latent = _Latent.draw(len(ranks), np.column_stack(fixed) if fixed else None, len(ranks[0]), generator)
     correlations = possible_correlations(normal_correlations(wanted))
@@ -244,6 +248,21 @@ def shuffle_columns(
         difference[len(ranks) :, len(ranks) :] = 0.0  # given columns are as they are
         correlations = possible_correlations(np.clip(correlations + difference, -1.0, 1.0))
     return best
+
+
+def _draw_like(ranks: Array, fixed: list[Array], generator: np.random.Generator) -> Array:
+    """Return normal columns with the correlations of the scores of these ranks and of the given ones.
+
+    Each drawn row is a random sum of the rows, so that no product of columns by columns is needed. The mean by the
+    given columns is that of a ridge regression, because as many of them as there are rows would explain everything.
+    """
+    scores, rows = latent_scores(ranks), len(ranks)
+    mean = np.zeros_like(scores)
+    if fixed:
+        given = latent_scores(np.column_stack(fixed))
+        products = given @ given.T
+        mean = products @ np.linalg.solve(products + rows * np.eye(rows), scores)
+    return np.asarray(mean + generator.standard_normal((rows, rows)) @ (scores - mean) / np.sqrt(rows))
 
 
 def _sources(moving: list[RankedColumn], latent: NDArray[np.float64]) -> list[NDArray[np.int64]]:

@@ -10,6 +10,9 @@ has two factors. The codes have the largest entropy that their pairs allow (``Pa
 numbers are normal: their mean is the linear regression on y, and their covariance that of its residuals. The numbers
 are cut to their ranges. This changes their moments, so that the normal distribution is moved until the numbers within
 the ranges have the wanted ones.
+
+More codes than rows have too many pairs to be told from chance: they are independent, as with order 1. More numbers
+than rows have the covariance of the table, and only their means are moved.
 """
 
 from __future__ import annotations
@@ -57,12 +60,14 @@ class PairShares:
         original = [_number_codes(one, own) for one, own in zip(codes, common, strict=True)]
         model = cls(tuple(codes), common, original, np.empty(0), np.empty((0, 0)))
         y = model.design(original, rows)[:, 1:]
-        mean, spread = y.mean(axis=0), y.T @ y / len(y)
+        mean = y.mean(axis=0)
         linear = np.log(np.maximum(mean, 1e-9)) - np.repeat(
             [np.log(max(1e-9, 1.0 - mean[place].sum())) for place in model.places], model.widths
         )
+        if not paired or len(codes) < 2:
+            return cls(model.codes, common, original, linear, np.zeros((0, 0)))
         model = cls(model.codes, common, original, linear, np.zeros((len(mean), len(mean))))
-        return model._fit_pairs(mean, spread, min(rows, CHAINS), generator) if paired and len(codes) > 1 else model
+        return model._fit_pairs(mean, y.T @ y / len(y), min(rows, CHAINS), generator)
 
     @property
     def widths(self) -> list[int]:
@@ -161,7 +166,8 @@ def fit_max_entropy(problem: Problem, generator: np.random.Generator) -> Sampler
     """Return a sampler of the density of maximum entropy."""
     codes = [variable for variable in problem.variables if isinstance(variable, Codes)]
     numbers = [variable for variable in problem.variables if isinstance(variable, Numbers)]
-    shares = PairShares.fit(codes, problem.order > 1, problem.rows, generator)
+    paired = problem.order > 1 and sum(min(one.size, COMMON + 1) - 1 for one in codes) <= problem.rows
+    shares = PairShares.fit(codes, paired, problem.rows, generator)
     normal = NumbersGivenCodes.fit(numbers, shares.design(shares.original, problem.rows), problem, generator)
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
@@ -188,29 +194,36 @@ class NumbersGivenCodes:
     ) -> NumbersGivenCodes:
         """Fit the regression, and move it until the numbers within their ranges have the moments of the table."""
         values = np.column_stack([np.empty((problem.rows, 0)), *(number.values for number in numbers)])
-        own = design if problem.order > 1 else design[:, :1]
+        own = design if problem.order > 1 and design.shape[1] <= problem.rows else design[:, :1]
         gram = own.T @ own / len(own) + RIDGE * np.eye(own.shape[1])
         slopes = np.zeros((design.shape[1], len(numbers)))
         slopes[: own.shape[1]] = np.linalg.solve(gram, own.T @ values / len(own))
-        residuals = values - design @ slopes
-        spread = residuals.T @ residuals / max(1, len(values)) + RIDGE * np.eye(len(numbers))
-        kept = spread if problem.order > 1 else np.diag(np.diag(spread))
-        root = np.asarray(np.linalg.cholesky(kept), dtype=np.float64)
+        root = _covariance_root(values - design @ slopes, paired=problem.order > 1)
         low, high = (np.array([getattr(number, end) for number in numbers]) for end in ("low", "high"))
         rows = np.sort(generator.permutation(problem.rows)[:MOVED_ROWS])
-        return cls(slopes, root, low, high)._move(design[rows], generator)
+        normal = cls(slopes, root, low, high)
+        return (
+            normal._move(design[rows], generator) if len(numbers) <= problem.rows else normal._shift(design, generator)
+        )
 
     def draw(self, design: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Draw the numbers of rows with these indicators; rows outside the ranges are drawn again."""
         centre = design @ self.slopes
-        values = centre + generator.standard_normal(centre.shape) @ self.root.T
-        for _ in range(REDRAWN):
+        values = centre + generator.standard_normal((len(centre), self.root.shape[1])) @ self.root.T
+        for _ in range(REDRAWN if len(self.root) <= len(design) else 0):  # of many numbers, one is always outside
             outside = np.flatnonzero(((values < self.low) | (values > self.high)).any(axis=1))
             if not outside.size:
                 break
             again = generator.standard_normal((outside.size, len(self.root)))
             values[outside] = centre[outside] + again @ self.root.T
         return np.asarray(np.clip(values, self.low, self.high))
+
+    def _shift(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
+        """Return the distribution with its mean moved by what is missing within the ranges, and the same covariance."""
+        missing = (self.draw(design, generator) - design @ self.slopes).mean(axis=0)
+        slopes = self.slopes.copy()
+        slopes[0] -= missing
+        return NumbersGivenCodes(slopes, self.root, self.low, self.high)
 
     def _move(self, design: NDArray[np.float64], generator: np.random.Generator) -> NumbersGivenCodes:
         """Return the distribution whose numbers, within the ranges, have the mean and covariance of this one without.
@@ -237,3 +250,14 @@ class NumbersGivenCodes:
             slopes[0] -= mean
             now = NumbersGivenCodes(slopes, stretch @ now.root, self.low, self.high)
         return best
+
+
+def _covariance_root(residuals: NDArray[np.float64], *, paired: bool) -> NDArray[np.float64]:
+    """Return A with A Aᵀ equal to the covariance or to the variances alone, with one column per row if rows are few."""
+    rows, numbers = residuals.shape
+    if numbers > rows:
+        if paired:
+            return np.asarray(residuals.T / np.sqrt(max(1, rows)))
+        return np.asarray(np.linalg.norm(residuals, axis=0)[:, None] / np.sqrt(max(1, rows)))
+    spread = residuals.T @ residuals / max(1, rows) + RIDGE * np.eye(numbers)
+    return np.asarray(np.linalg.cholesky(spread if paired else np.diag(np.diag(spread))), dtype=np.float64)

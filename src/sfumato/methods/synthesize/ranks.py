@@ -35,8 +35,11 @@ def fit_latin_hypercube(problem: Problem, generator: np.random.Generator) -> Sam
 def _sampler(
     problem: Problem, shares_of: Callable[[NDArray[np.float64], int, np.random.Generator], NDArray[np.float64]]
 ) -> Sampler:
-    marginals = [RankMarginal.of(variable, problem) for variable in problem.variables]
-    root = correlation_root(normal_correlations(problem, marginals))
+    is_wide = len(problem.variables) > problem.rows
+    is_nominal = any(isinstance(variable, Codes) and not variable.ordered for variable in problem.variables)
+    likeness = RowLikeness.of(problem) if is_wide and is_nominal else None
+    marginals = [RankMarginal.of(variable, problem, likeness) for variable in problem.variables]
+    root = score_root(marginals) if is_wide else correlation_root(normal_correlations(problem, marginals))
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
         shares, drawn = shares_of(root, rows, generator), list[Any]()
@@ -54,7 +57,7 @@ def _random_scores(root: NDArray[np.float64], rows: int, generator: np.random.Ge
     """Return Φ of normal scores with the wanted correlations (TL 2.16), one column per variable."""
     from scipy.special import ndtr
 
-    return np.asarray(ndtr(generator.standard_normal((rows, len(root))) @ root.T))
+    return np.asarray(ndtr(generator.standard_normal((rows, root.shape[1])) @ root.T))
 
 
 def _hypercube_scores(root: NDArray[np.float64], rows: int, generator: np.random.Generator) -> NDArray[np.float64]:
@@ -62,11 +65,12 @@ def _hypercube_scores(root: NDArray[np.float64], rows: int, generator: np.random
     from scipy.special import ndtri
 
     steps = ndtri(np.arange(1, rows + 1) / (rows + 1.0))
-    scores = generator.permuted(np.tile(steps, (len(root), 1)), axis=1).T
-    spread = np.atleast_2d(np.cov(scores, rowvar=False, bias=True))
-    values, vectors = np.linalg.eigh(spread)
-    whitened = (scores @ vectors) / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
-    ranks = (whitened @ root.T).argsort(axis=0).argsort(axis=0)
+    scores = generator.permuted(np.tile(steps, (root.shape[1], 1)), axis=1).T
+    if root.shape[1] < rows:  # else they cannot be uncorrelated
+        spread = np.atleast_2d(np.cov(scores, rowvar=False, bias=True))
+        values, vectors = np.linalg.eigh(spread)
+        scores = (scores @ vectors) / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    ranks = (scores @ root.T).argsort(axis=0).argsort(axis=0)
     return np.asarray((ranks + generator.random(ranks.shape)) / rows)
 
 
@@ -95,12 +99,15 @@ class RankMarginal:
     ranks: NDArray[np.float64]  # middle rank of each row, as a share
 
     @classmethod
-    def of(cls, variable: Variable, problem: Problem) -> RankMarginal:
+    def of(cls, variable: Variable, problem: Problem, likeness: RowLikeness | None) -> RankMarginal:
         """Fit the distribution; nominal codes are put in the order that relates them most to the other variables."""
         if isinstance(variable, Numbers):
             donors = Donors.of(variable.values[variable.known], np.zeros(int(variable.known.sum()), np.int64), 1)
             return cls(None, np.empty(0), donors, _middle_ranks(variable.values))
-        order = np.arange(variable.size) if variable.ordered else _axis_order(variable, problem)
+        if variable.ordered:
+            order = np.arange(variable.size)
+        else:
+            order = _axis_order(variable, problem) if likeness is None else likeness.order(variable)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         return cls(order, np.cumsum(variable.shares[order]), None, _middle_ranks(place[variable.values]))
@@ -147,6 +154,51 @@ def _axis_order(variable: Codes, problem: Problem) -> NDArray[np.int64]:
     means -= (counts @ means) / counts.sum()
     _, vectors = np.linalg.eigh((means.T * counts) @ means)
     return np.argsort(means @ vectors[:, -1], kind="stable")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowLikeness:
+    """The products of the rows of all variables: what the order of codes needs, if variables outnumber rows."""
+
+    products: NDArray[np.float64]  # (rows, rows)
+
+    @classmethod
+    def of(cls, problem: Problem) -> RowLikeness:
+        """Add up the products of ranks, and the pairs of rows with the same code."""
+        products = np.zeros((problem.rows, problem.rows))
+        numbers = [one for one in problem.variables if isinstance(one, Numbers)]
+        if numbers:
+            ranks = np.column_stack([_middle_ranks(one.values) for one in numbers])
+            products += ranks @ ranks.T
+        for one in problem.variables:
+            if isinstance(one, Codes):
+                products += one.values[:, None] == one.values
+        return cls(products)
+
+    def order(self, variable: Codes) -> NDArray[np.int64]:
+        """Return the codes in the order of the first principal axis of the means of all variables by code."""
+        belongs = np.equal.outer(np.arange(variable.size), variable.values).astype(np.float64)
+        counts = belongs.sum(axis=1)
+        weights = belongs / np.maximum(counts, 1.0)[:, None] - 1.0 / len(
+            variable.values
+        )  # means, less that of all rows
+        root = np.sqrt(counts)
+        _, vectors = np.linalg.eigh(weights @ self.products @ weights.T * np.outer(root, root))
+        return np.argsort(vectors[:, -1] / np.maximum(root, 1.0), kind="stable")
+
+
+def score_root(marginals: list[RankMarginal]) -> NDArray[np.float64]:
+    """Return A with A Aᵀ equal to the correlations of the normal scores of the ranks, with one column per row.
+
+    For variables that outnumber the rows: their correlations would not fit into memory, and cannot be told apart from
+    chance one by one.
+    """
+    from scipy.special import ndtri
+
+    scores = ndtri(np.clip([marginal.ranks for marginal in marginals], 1e-6, 1.0 - 1e-6))
+    scores -= scores.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(scores, axis=1, keepdims=True)
+    return np.asarray(scores / np.where(length > 0.0, length, 1.0))
 
 
 def normal_correlations(problem: Problem, marginals: list[RankMarginal]) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.measures.confidence import Z
 from sfumato.measures.measured_release import midpoints
 from sfumato.release.assessment import Score
@@ -90,6 +91,8 @@ class NormalMixture:
 def without_noise(rows: Array, generator: np.random.Generator) -> Array:
     """Return the best guess of the rows without independent noise of variance 1 in each column."""
     chosen = rows if len(rows) <= FITTED else rows[generator.choice(len(rows), FITTED, replace=False)]
+    if rows.shape[1] > len(chosen):
+        return _filter_components(rows, chosen)
     candidates = [[_fit_mixture(chosen, 1, generator)]]
     for size in SIZES:
         enough = len(chosen) >= ROWS_PER_PARAMETER * _parameters(size, rows.shape[1])
@@ -97,6 +100,21 @@ def without_noise(rows: Array, generator: np.random.Generator) -> Array:
             candidates.append([_fit_mixture(chosen, size, generator) for _ in range(STARTS)])
     best = min(candidates, key=lambda mixtures: min(_criterion(one, chosen) for one in mixtures))
     return np.asarray(np.mean([one.guess(rows) for one in best], axis=0))
+
+
+def _filter_components(rows: Array, chosen: Array) -> Array:
+    """Return the guess from the principal components of rows that are fewer than the columns.
+
+    Noise alone has singular values up to √columns + √rows there; larger ones are shrunk by the rule with the smallest
+    squared error (Gavish and Donoho, 2017).
+    """
+    mean = chosen.mean(axis=0)
+    axes = principal_axes(chosen - mean)
+    ratio = len(chosen) / rows.shape[1]
+    squares = axes.values / rows.shape[1]
+    kept = np.sqrt(np.maximum((squares - ratio - 1.0) ** 2 - 4.0 * ratio, 0.0)) / np.maximum(squares, 1.0)
+    kept[squares <= (1.0 + np.sqrt(ratio)) ** 2] = 0.0
+    return np.asarray(mean + ((rows - mean) @ axes.vectors * kept) @ axes.vectors.T)
 
 
 def _parameters(size: int, columns: int) -> int:

@@ -1,0 +1,82 @@
+"""Tables with more columns than rows: the work is that of the rows, and correlations are still kept."""
+
+from __future__ import annotations
+
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sfumato.measures.privacy.attacks.noise_stripping import strip_noise
+from sfumato.methods.shuffle import RankedColumn, shuffle_columns
+from sfumato.methods.synthesize.max_entropy import fit_max_entropy
+from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
+from sfumato.methods.synthesize.variables import Codes, Numbers, Problem
+
+ROWS, COLUMNS = 100, 2500
+PRODUCT = COLUMNS**2 * 8  # bytes of a product of columns by columns
+
+
+def correlated_rows(columns=COLUMNS) -> np.ndarray:
+    """Numbers with one common factor: each pair of columns has a correlation of ±0.8."""
+    drawn = np.random.default_rng(0)
+    signs = np.where(np.arange(columns) % 2, 1.0, -1.0)
+    return 2.0 * drawn.normal(size=(ROWS, 1)) * signs + drawn.normal(size=(ROWS, columns))
+
+
+def synthesize(fit, codes=0):
+    rows = correlated_rows()
+    variables = [
+        Codes(np.digitize(column, [-1.0, 1.0]).astype(np.int64), 3, ordered=False, column=SimpleNamespace())
+        if number < codes
+        else Numbers(column, np.ones(ROWS, bool), -99.0, 99.0, None, SimpleNamespace())
+        for number, column in enumerate(rows.T)
+    ]
+    sampler = fit(Problem(tuple(variables), 5, 2), np.random.default_rng(1))
+    return rows[:, codes:], np.column_stack(sampler(ROWS, np.random.default_rng(2))[codes:])
+
+
+def shuffle(codes=0):
+    rows, generator = correlated_rows(), np.random.default_rng(1)
+    places = rows.argsort(axis=0).argsort(axis=0)
+    columns = [RankedColumn.of(own, np.zeros(ROWS, bool), generator) for own in places.T]
+    sources = shuffle_columns(columns[2:], columns[:2], generator)
+    return rows[:, 2:], np.column_stack([rows[own, place] for place, own in enumerate(sources, start=2)])
+
+
+WIDE = {
+    "copula": lambda: synthesize(fit_copula),
+    "copula with codes": lambda: synthesize(fit_copula, 5),
+    "latin hypercube": lambda: synthesize(fit_latin_hypercube),
+    "maximum entropy": lambda: synthesize(fit_max_entropy),
+    "maximum entropy with codes": lambda: synthesize(fit_max_entropy, 300),
+    "shuffle": shuffle,
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_no_product_of_columns_is_made_and_correlations_are_kept(name):
+    tracemalloc.start()
+    before, after = WIDE[name]()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < PRODUCT
+    own, other = (np.corrcoef(one[:, -20:], rowvar=False) for one in (before, after))
+    assert np.abs(own - other).mean() < 0.15
+    assert np.abs(own - np.eye(20)).mean() > 0.6  # control: independent columns would be seen
+    assert not np.allclose(before, after)
+
+
+def test_noise_of_wide_tables_is_stripped_as_from_narrow_ones():
+    drawn = np.random.default_rng(3)
+    shares = []
+    for columns in (ROWS // 2, COLUMNS):
+        rows = correlated_rows(columns)
+        tracemalloc.start()
+        found = strip_noise(rows, rows + drawn.normal(size=rows.shape), np.random.default_rng(4))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert columns < ROWS or peak < PRODUCT
+        shares.append(found.share)
+    assert shares[1] == pytest.approx(shares[0], abs=0.1) and shares[0] > 0.2
