@@ -146,7 +146,8 @@ def verify(
     """Verify a release that was written or received.
 
     Compares every file with its checksum and recounts every promise on the released rows. Promises that need the
-    original were verified when the release was made, and are listed as such. Ends with 1 if a promise does not hold,
+    original were verified when the release was made, and are listed as such. A checksum is no signature: what reports
+    and codebooks say is not recounted. Ends with 1 if a promise does not hold,
     and with 3 if a file was changed.
 
     Example: sfumato verify out

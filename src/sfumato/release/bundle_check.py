@@ -3,6 +3,9 @@
 A promise that needs the original, such as "every original value lies inside its released range", was verified when the
 release was made and cannot be recounted here; neither can a promise of another version or of a method of the user's
 own. All others are recounted, and what the manifest says about them must be what the recount finds.
+
+A checksum shows that a file is the one that the manifest lists. It is no signature: whoever changes a file can change
+its checksum, and the one of the manifest, too. What nobody can forge is what the released rows themselves show.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
-from sfumato.release.target import CSV, MANIFEST, NUMBERS, files_in, is_file_name
+from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, files_in, is_file_name
 from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
@@ -41,10 +44,15 @@ NO_LESS = ("k", "l")  # options that some claim must promise: none of them means
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheck:
-    """A file of a bundle, compared with its SHA-256 in the manifest."""
+    """A file of a bundle, compared with its SHA-256 in the manifest.
+
+    ``recounted`` says whether also its content was checked: the released rows, on which promises are recounted, and the
+    same rows as text. Reports and codebooks are not: somebody may have written them and their checksums anew.
+    """
 
     name: str
     state: FileState
+    recounted: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +96,8 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
     checked = check_rows(manifest, released)
     faults = (*_file_faults(folder, manifest), *_text_faults(folder / CSV, released), *checked.faults)
-    return replace(checked, files=_files(folder, manifest.files), faults=faults)
+    recounted = (PARQUET, CSV) if hasattr(released, "arrow") else (PARQUET,)
+    return replace(checked, files=_files(folder, manifest.files, recounted), faults=faults)
 
 
 def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
@@ -121,10 +130,13 @@ def replace_findings(manifest: Manifest, checked: BundleCheck) -> Manifest:
     return replace(manifest, findings=findings)
 
 
-def _files(folder: Path, sums: Mapping[str, str]) -> tuple[FileCheck, ...]:
+def _files(folder: Path, sums: Mapping[str, str], recounted: Sequence[str]) -> tuple[FileCheck, ...]:
     listed = [name for name in sums if is_file_name(name)]  # a manifest cannot have other files opened
     others = [name for name in files_in(folder) if name not in (*listed, MANIFEST)]
-    checks = [FileCheck(name=name, state=_state(folder / name, sums[name])) for name in listed]
+    checks = [
+        FileCheck(name=name, state=_state(folder / name, sums[name]), recounted=name.split("/")[0] in recounted)
+        for name in listed
+    ]
     return (*checks, *(FileCheck(name=name, state="not listed") for name in others))
 
 

@@ -154,12 +154,21 @@ def findings(measured: Sequence[Finding]) -> RenderableType:
     return grid
 
 
+AS_LISTED = (
+    "as listed: the file has the checksum in manifest.json, which whoever changed both could have written; what it "
+    "says was not recounted. Rely on the rows and on the recounted promises."
+)
+
+
 def bundle(checked: BundleCheck) -> RenderableType:
     """Show the files of a bundle and its promises: recounted, or verified when the release was made."""
     files = _grid("", "file")
     for file in checked.files:
-        style = "green" if file.state == "unchanged" else "bold red"
-        files.add_row(Text(file.state, style=style), Text(file.name))
+        is_listed = file.state == "unchanged"
+        shown = "as listed" if is_listed and not file.recounted else file.state
+        files.add_row(
+            Text(shown, style=("green" if file.recounted else "dim") if is_listed else "bold red"), Text(file.name)
+        )
     promises = _grid("", "kind", "promise", "found")
     for finding in privacy_first(checked.recounted):
         mark = Text("recounted", style="green") if finding.held else Text("broken", style="bold red")
@@ -169,7 +178,8 @@ def bundle(checked: BundleCheck) -> RenderableType:
         found = Text(NOT_COUNTED if private else "verified when the release was made; not recounted here")
         mark = Text("stated", style="bold red" if private else "dim")
         promises.add_row(mark, finding.kind, Text(finding.claim), found)
-    return Group(files, Text(""), promises, *(Text(fault, style="bold red") for fault in checked.faults))
+    others = [] if all(file.recounted for file in checked.files) else [Text(""), Text(AS_LISTED, style="dim")]
+    return Group(files, Text(""), promises, *others, *(Text(fault, style="bold red") for fault in checked.faults))
 
 
 def treatments(manifest: Manifest) -> RenderableType:

@@ -45,6 +45,28 @@ def promise(record: dict, name: str) -> dict:
     return next(claim for claim in record["claims"] if claim["name"] == name)
 
 
+class TestAForgedReport:
+    """A report is written by whoever writes the bundle: what it says is not what was verified."""
+
+    def test_is_not_said_to_be_unchanged(self, folder, capfd):
+        page = folder / "report.html"
+        page.write_text(page.read_text().replace("5-anonymous", "500-anonymous"))
+        edit(folder, lambda record: record["files"].update({"report.html": sha256(page)}), sealed=True)
+        checked = {file.name: file for file in verify_bundle(folder).files}
+        assert not checked["report.html"].recounted and checked["released.csv"].recounted
+        capfd.readouterr()
+        assert run(["verify", str(folder)]) == 0
+        lines = capfd.readouterr().out.splitlines()
+        assert any(line.split() == ["as", "listed", "report.html"] for line in lines)
+        assert any(line.split() == ["unchanged", "released.parquet"] for line in lines)  # control
+        assert any("was not recounted" in line for line in lines)
+
+    def test_is_found_by_its_checksum_unless_that_is_forged_too(self, folder):
+        page = folder / "report.html"
+        page.write_text(page.read_text().replace("5-anonymous", "500-anonymous"))
+        assert not verify_bundle(folder).holds
+
+
 class TestAGoodBundle:
     def test_holds_and_says_what_was_recounted_and_what_was_not(self, folder):
         checked = verify_bundle(folder)
