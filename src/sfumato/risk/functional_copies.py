@@ -1,4 +1,4 @@
-"""Columns that tell another column: monotone functions, tables of few values, and sums of a few columns.
+"""Columns that tell another column: monotone and smooth functions, tables of few values, and sums of a few columns.
 
 A column that is released as it is must not tell one that is protected: log(income) tells income, a code tells its
 label, and parts tell their total. A function that people would not have by chance is looked for on some rows:
@@ -6,6 +6,7 @@ label, and parts tell their total. A function that people would not have by chan
 - few values: rows with the same value of one column have the same value of the other. A nearly unique column would
   determine every other one by chance, so it does not count.
 - monotone: sorted by one column, the rows are sorted by the other, too.
+- smooth: sorted by one column, neighbouring rows have nearly the same number in the other, as with (x − 50)² or sin x.
 - linear: one column is a linear combination of a few others, found by orthogonal matching pursuit.
 """
 
@@ -33,6 +34,8 @@ ROWS_PER_VALUE = 3.0  # fewer rows per value than this: nearly unique
 EVIDENCE = 25.0  # −log of the probability with which a function must be rarer by chance than this
 AGREEING = 0.99  # agreement beyond chance from which values are those of a function
 FIRST_ROWS = 200  # rows in which most pairs are found not to be monotone
+SMOOTH = 8  # ranks between nearly all neighbours, up to which a column is a smooth function
+SMOOTH_ROWS = 500  # rows and different numbers from which neighbours are near enough to show it
 MOST_TERMS = 6  # columns of a linear combination
 NEARLY_LINEAR = 1e-6  # share of the variance that a combination leaves, above which it is none
 EXACT = 1e-7  # relative error of a linear combination that is one
@@ -118,6 +121,26 @@ class _Cells:
         except TableError:  # moments that floats would round
             return None
 
+    @cached_property
+    def ascending(self) -> NDArray[np.int64] | None:
+        """The rows with a number, sorted by it; None if they have few numbers."""
+        if self.numbers is None:
+            return None
+        order = np.argsort(self.numbers, kind="stable")[: int(np.isfinite(self.numbers).sum())]
+        different = int((np.diff(self.numbers[order]) > 0).sum()) + 1
+        return order if different >= SMOOTH_ROWS else None
+
+    def is_smooth_in(self, other: _Cells) -> bool:
+        """Return whether rows that are neighbours by the other column have nearly the same number in this one."""
+        if self.ascending is None or other.ascending is None or self.numbers is None:
+            return False
+        values = self.numbers[other.ascending]
+        values = values[np.isfinite(values)]
+        if len(values) < SMOOTH_ROWS:
+            return False
+        ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")  # so that outliers do not hide it
+        return bool(np.quantile(np.abs(np.diff(ranks)), 0.9) <= SMOOTH)
+
     def determines(self, other: _Cells) -> bool:
         """Return whether rows with the same value have the same value of the other column, beyond chance."""
         pairs, chance = int(self.repeats.sum()), other.coincidence
@@ -130,7 +153,9 @@ class _Cells:
 def _is_function(one: _Cells, other: _Cells) -> bool:
     if one.determines(other) or other.determines(one):
         return True
-    return one.numbers is not None and other.numbers is not None and _is_monotone(one, other)
+    if one.numbers is None or other.numbers is None:
+        return False
+    return _is_monotone(one, other) or one.is_smooth_in(other) or other.is_smooth_in(one)
 
 
 def _is_monotone(one: _Cells, other: _Cells) -> bool:

@@ -36,6 +36,8 @@ FUNCTIONS = {
     "text": (lambda frame, draw: "town " + frame.town.str.upper(), "town"),
     "a finer code": (lambda frame, draw: frame.town + draw.integers(0, 5, N).astype(str), "town"),
     "not monotone": (lambda frame, draw: (frame.age * 37) % 101, "age"),
+    "a parabola": (lambda frame, draw: (frame.income - 20_000) ** 2, "income"),
+    "a wave": (lambda frame, draw: np.sin(np.log(frame.income)), "income"),
     "with missing cells": (lambda frame, draw: (frame.income * 2).where(draw.random(N) < 0.9), "income"),
     "with a few errors": (lambda frame, draw: frame.age.where(draw.random(N) < 0.998, 50), "age"),
     "born": (lambda frame, draw: pd.Timestamp("2020-01-01") - pd.to_timedelta(frame.age * 365.25, unit="D"), "age"),
