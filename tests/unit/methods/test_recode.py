@@ -127,6 +127,17 @@ def test_released_rows_keep_the_models_by_definition(kind, options):
     assert all(finding.held for finding in release.findings)
 
 
+def test_an_average_risk_allows_groups_that_are_smaller_than_the_average():
+    frame = people(7, rows=400)
+    release = sf.Recode(k=4, l=1, kind="local", average_risk=0.05).release(frame, schema=ROLES, seed=1)
+    sizes = np.bincount(slow_groups(release))
+    assert len(sizes) / 400 <= 0.05
+    assert 4 <= sizes.min() < 20  # 1 ÷ 0.05 rows in every group would be more than is promised
+    assert release.findings[0].claim.startswith("4-anonymous")
+    alike = sf.Recode(k=20, l=1, kind="local").release(frame, schema=ROLES, seed=1)
+    assert lost(release, frame) < lost(alike, frame)
+
+
 def lost(release: sf.Release, frame: pd.DataFrame) -> float:
     """The granularity loss, counted from the words of the steps."""
     found, total = release.to_pandas(), 0.0

@@ -142,6 +142,10 @@ def _ranges(column: Groupings, level: NDArray[np.int32], points: WeightedPoints)
     return tuple(np.append(one, np.full(len(level) - len(one), np.nan)) for one in ends)
 
 
+USUAL_SIZE = 0.75  # smallest group, as a share of the mean one, in most tables
+TRIALS = 4  # k that are tried for an average risk, about
+
+
 OVERLAP = (
     "nodes of different groups may contain each other: an attack by linear programming can narrow down sensitive "
     "values, arXiv 2509.03350; kind='global' has no such groups"
@@ -202,17 +206,46 @@ class LocalPlan(Plan):
         return Outcome(Table(pa.table(cells), kinds), np.arange(block.rows))
 
     def _levels(self, block: Table, number: int) -> NDArray[np.int64]:
-        """Return the level of each row in each column."""
+        """Return the level of each row in each column.
+
+        An average risk is one of all groups together: small groups are allowed if others are larger. The smallest k
+        with which the groups have it is looked for between that of the rules and the one with which they must have it.
+        """
+        if self.rules.average_risk is None:
+            return self._grouped(block, number, self.rules.k, self.seconds)
+        least, enough = self.rules.k, max(self.rules.k, rows_for_risk(self.rules.average_risk))
+        tried = max(least, round(enough * USUAL_SIZE))
+        best = None
+        while least < enough:
+            levels = self._grouped(block, number, tried, self.seconds / TRIALS)
+            if self._has_average_risk(block, levels):
+                best, enough = levels, tried
+            else:
+                least = tried + 1
+            tried = (least + enough) // 2
+        return self._grouped(block, number, enough, self.seconds) if best is None else best
+
+    def _has_average_risk(self, block: Table, levels: NDArray[np.int64]) -> bool:
+        """Return whether the groups of rows that are released alike are large enough on average."""
+        nodes = [
+            level * (len(column.values) + 1) + np.array(column.levels)[level, column.positions(block)]
+            for column, level in zip(self.columns, levels.T, strict=True)
+        ]
+        sizes = np.unique(np.column_stack(nodes), axis=0, return_counts=True)[1]
+        return self.rules.are_enough(sizes)
+
+    def _grouped(self, block: Table, number: int, k: int, seconds: float) -> NDArray[np.int64]:
+        """Return the levels with which every group has at least k rows."""
         from sfumato.methods.recodings.local_groups import local_groups
 
         grouped = [column.groupings(column.positions(block)) for column in self.columns]
         return local_groups(
             grouped,
             [column.costs for column in self.columns],
-            self.rules,
+            replace(self.rules, k=k),
             self.rules.columns_of(block),
             self.randomness.stream(f"local recoding {number}"),
-            self.seconds,
+            seconds,
         )
 
 
@@ -220,8 +253,6 @@ def local_plan(
     columns: QuasiColumns, rules: GroupRules, randomness: Randomness, *, loss: Loss, seconds: float
 ) -> LocalPlan:
     """Return the plan; the groups are found when it is run."""
-    if rules.average_risk is not None:  # groups of at least 1 ÷ risk rows have this average risk, too
-        rules = replace(rules, k=max(rules.k, rows_for_risk(rules.average_risk)))
     return LocalPlan(
         names=tuple(column.name for column in columns.schema.columns),
         columns=tuple(LocalColumn.of(columns, grouped, loss) for grouped in columns.groupings),
