@@ -229,15 +229,15 @@ class Pattern:
     length: int  # fewest characters
     masks: tuple[tuple[str, str], ...]  # what is replaced, and by what
 
-    def of(self, cell: str) -> str:
-        """Return the pattern of a cell."""
+    def of(self, cells: pa.Array) -> pa.Array:
+        """Return the patterns of cells."""
         for differing, mask in self.masks:
-            cell = re.sub(differing, mask, cell)
-        return cell
+            cells = pc.replace_substring_regex(cells, differing, mask)
+        return cells
 
 
-LITERAL = Pattern(digits=1, length=2, masks=((r"\d+", "0"),))  # patient_001: the letters are those of all
-MASKED = Pattern(digits=2, length=4, masks=((r"\d", "0"), (r"[A-Z]", "A"), (r"[a-z]", "a")))  # AB-1234
+LITERAL = Pattern(digits=1, length=2, masks=((r"\p{Nd}+", "0"),))  # patient_001: the letters are those of all
+MASKED = Pattern(digits=2, length=4, masks=((r"\p{Nd}", "0"), (r"[A-Z]", "A"), (r"[a-z]", "a")))  # AB-1234
 
 # Cells that are certainly data: addresses of mail, web and networks, times, amounts, ranges, shares, long numbers.
 DATA = re.compile(
@@ -318,8 +318,10 @@ def _shares_pattern(cell: str, column: pa.ChunkedArray, pattern: Pattern) -> boo
     digits = sum(sign.isdigit() for sign in cell)
     if digits < pattern.digits or len(cell) < pattern.length:
         return False
-    below = [other for other in pc.utf8_trim_whitespace(column.slice(0, SHOWN_ROWS)).to_pylist() if other]
-    return sum(pattern.of(other) == pattern.of(cell) for other in below) > USUAL * len(below)
+    below = pc.utf8_trim_whitespace(column.slice(0, SHOWN_ROWS)).drop_null().combine_chunks()
+    below = below.filter(pc.not_equal(below, ""))
+    alike = pc.equal(pattern.of(below), pattern.of(pa.array([cell], below.type))[0])
+    return bool((pc.sum(alike).as_py() or 0) > USUAL * len(below))
 
 
 def _has_word(cell: str) -> bool:
