@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sfumato.methods.microaggregate import grouping
 from sfumato.methods.microaggregate.mdav_kernels import mdav
 from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
+from sfumato.methods.search_budget import SearchBudget
 
 
 def slow_error(points, labels) -> float:
@@ -23,7 +25,7 @@ def slow_error(points, labels) -> float:
 def searched(points, labels, k: int, steps: int, seed: int = 1):
     partition = partition_of(labels, k)
     near = np.argsort(((points[:, None] - points) ** 2).sum(axis=2), axis=1)[:, : max(4 * k, 10)]
-    saved = search_groups(points, partition, near, k, steps, np.random.default_rng(seed))
+    saved = search_groups(points, partition, near, k, steps, 0.0, np.random.default_rng(seed))
     return partition, saved
 
 
@@ -76,3 +78,23 @@ def test_a_search_improves_on_mdav():
     start = mdav(points, 5)
     assert slow_error(points, searched(points, start, 5, 2000)[0].labels) < 0.95 * slow_error(points, start)
     assert searched(points, start, 5, 0)[1] == 0.0  # control: without steps nothing changes
+
+
+class TestCycles:
+    """A search that only improves stops where no window helps; cycles of heat use the rest of the time."""
+
+    def search(self, points, rounds, monkeypatch, heat):
+        monkeypatch.setattr(grouping, "HEAT", heat)
+        start = np.arange(len(points)) // 3
+        return grouping.search_groups(points, start, 3, SearchBudget(rounds=rounds), np.random.default_rng(1))[1].after
+
+    def test_of_heat_find_better_groups_than_more_cold_rounds(self, monkeypatch):
+        points = np.exp(np.random.default_rng(5).normal(size=(120, 3)))
+        cold, longer = (self.search(points, rounds, monkeypatch, 0.0) for rounds in (15, 60))
+        assert longer > 0.999 * cold  # the control: four times the time gains nothing
+        assert self.search(points, 60, monkeypatch, 0.2) < 0.999 * longer
+
+    def test_never_lose_the_best_groups(self, monkeypatch):
+        points = np.exp(np.random.default_rng(6).normal(size=(60, 2)))
+        found = [self.search(points, rounds, monkeypatch, 0.2) for rounds in (5, 10, 20, 40)]
+        assert found == sorted(found, reverse=True)

@@ -1,7 +1,8 @@
 """Iterated local search for groups of k to 2k − 1 rows with a small sum of squared distances to their means.
 
 One step dissolves a few neighbouring groups, groups their rows anew at random sizes, and moves and swaps rows until no
-single move or swap helps. The result replaces the old groups if it is better, so the total never increases. With
+single move or swap helps. The result replaces the old groups if it is better, so the total does not increase; with
+``heat`` also if it is worse by little, so that the search leaves groups that no window improves. With
 P[i, g] the squared distance of row i to the mean of group g, D[i, j] that of two rows, and n_g the size of a group:
 
     move of i from g to h:   n_h/(n_h + 1) · P[i, h] − n_g/(n_g − 1) · P[i, g]
@@ -226,8 +227,11 @@ def _replace(partition, window, chosen, groups):
 
 
 @jit(work=lambda *_: np.inf)
-def search_groups(values, partition, near, k, steps, generator):
-    """Try this many steps; return by how much the sum of squares has decreased. ``near`` are neighbours of each row."""
+def search_groups(values, partition, near, k, steps, heat, generator):
+    """Try this many steps; return by how much the sum of squares has decreased. ``near`` are neighbours of each row.
+
+    A step may add an exponential number with the mean ``heat`` to the sum.
+    """
     saved, buffer = 0.0, np.empty(MOST, np.int64)
     for _ in range(steps):
         chosen = buffer[: _chosen(partition, near, generator, buffer)]
@@ -242,7 +246,8 @@ def search_groups(values, partition, near, k, steps, generator):
         after = 0.0
         for place in range(len(window.rows)):
             after += window.centre[place, window.label[place]]
-        if after < before - least:
+        added = -heat * np.log(1.0 - generator.random()) if heat > 0.0 else -least
+        if after < before + added:
             _replace(partition, window, chosen, groups)
             saved += before - after
     return saved
