@@ -158,6 +158,7 @@ def require_people(repeated: Mapping[str, int]) -> None:
 
 log = logging.getLogger("sfumato")
 MOST_NAMED = 20  # columns that an error names
+MOST_LISTED = 60  # columns whose suggested roles a warning lists
 SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the report shows, and people that they count
 
 
@@ -377,7 +378,8 @@ def _warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
     kept = [f"{column.name!r} {column.role}" for column in suggested if column.role is not Role.IDENTIFIER]
     parts = [f"Not released, because they look like identifiers: {', '.join(removed)}."] if removed else []
     if kept and given is None:
-        parts.append(f"Roles were suggested: {', '.join(kept)}.")
+        more = f" and {len(kept) - MOST_LISTED:,} more, see `sfumato inspect`" if len(kept) > MOST_LISTED else ""
+        parts.append(f"Roles were suggested: {', '.join(kept[:MOST_LISTED])}{more}.")
     if parts:
         warn(f"{' '.join(parts)} To choose the roles yourself, give schema= (--role or --schema on the command line).")
 

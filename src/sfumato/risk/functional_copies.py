@@ -7,11 +7,15 @@ label, and parts tell their total. A function that people would not have by chan
   determine every other one by chance, so it does not count.
 - monotone: sorted by one column, the rows are sorted by the other, too.
 - smooth: sorted by one column, neighbouring rows have nearly the same number in the other, as with (x − 50)² or sin x.
-- linear: one column is a linear combination of a few others, found by orthogonal matching pursuit.
+- linear: one column is a linear combination of a few others, found by orthogonal matching pursuit. As many columns as
+  rows would be combinations of each other by chance, so that these are not looked at.
+
+In a table of very many columns, only those are found that have different values in the same rows as a protected one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +40,9 @@ AGREEING = 0.99  # agreement beyond chance from which values are those of a func
 FIRST_ROWS = 200  # rows in which most pairs are found not to be monotone
 SMOOTH = 8  # ranks between nearly all neighbours, up to which a column is a smooth function
 SMOOTH_ROWS = 500  # rows and different numbers from which neighbours are near enough to show it
+MOST_PAIRS = 20_000  # pairs of columns that are compared one by one
+MOST_COMBINED = 1_000  # columns among which linear combinations are looked for
+NAMED = 8  # columns that a warning names
 MOST_TERMS = 6  # columns of a linear combination
 NEARLY_LINEAR = 1e-6  # share of the variance that a combination leaves, above which it is none
 EXACT = 1e-7  # relative error of a linear combination that is one
@@ -53,14 +60,28 @@ def find_copies(table: Table, exact: Sequence[str], protected: Sequence[str]) ->
     order = np.random.default_rng(0).permutation(table.rows)[:ROWS]  # neighbours in a file are alike, whatever they say
     rows = table.select(list(dict.fromkeys([*exact, *protected]))).take(order)
     columns = {name: _Cells(rows, name) for name in dict.fromkeys([*exact, *protected])}
-    for name in exact:
-        for other in protected:
-            if _is_function(columns[name], columns[other]):
-                told[name][other] = None
+    for name, other in _functions(columns, exact, protected):
+        told[name][other] = None
     for names in _linear_relations(columns, exact, protected):
         for name in (name for name in names if name in told):
             told[name] |= dict.fromkeys(other for other in names if other in protected and other != name)
     return {name: tuple(others) for name, others in told.items() if others}
+
+
+def _functions(columns: dict[str, _Cells], exact: Sequence[str], protected: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the exact columns that are functions of protected ones, or the other way round, with these."""
+    if len(exact) * len(protected) <= MOST_PAIRS:
+        pairs = ((name, other) for name in exact for other in protected)
+        yield from ((name, other) for name, other in pairs if _is_function(columns[name], columns[other]))
+        return
+    alike: dict[bytes, list[str]] = {}
+    for other in protected:
+        for division in columns[other].divisions:
+            alike.setdefault(division, []).append(other)
+    for name in exact:
+        if columns[name].entropy * len(columns[name].codes) >= EVIDENCE:
+            divisions = columns[name].divisions
+            yield from ((name, other) for one in divisions for other in alike.get(one, ()) if other != name)
 
 
 def find_exact_copies(schema: Schema, sample: Table, unaltered: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -70,13 +91,19 @@ def find_exact_copies(schema: Schema, sample: Table, unaltered: Sequence[str]) -
     copies = find_copies(sample, exact[Role.OTHER], (*quasi, *sensitive))
     copies |= find_copies(sample, exact[Role.SENSITIVE], [name for name in quasi if name not in unaltered])
     if copies:
-        told = [f"{name!r} ({', '.join(map(repr, others))})" for name, others in copies.items()]
+        told = [f"{name!r} ({_name_some(map(repr, others))})" for name, others in copies.items()]
         warn(
             f"Columns that are released as they are determine protected or sensitive columns, or are determined by "
-            f"them: {', '.join(told)}. Whoever reads the one knows more about the other than the method intends. Give "
+            f"them: {_name_some(told)}. Whoever reads the one knows more about the other than the method intends. Give "
             "them the same role, or remove them."
         )
     return copies
+
+
+def _name_some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - NAMED:,} more" if len(listed) > NAMED else ""
+    return f"{', '.join(listed[:NAMED])}{more}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,6 +116,21 @@ class _Cells:
     @cached_property
     def codes(self) -> NDArray[np.int32]:
         return self.table.coded(self.name).codes
+
+    @cached_property
+    def divisions(self) -> tuple[bytes, ...]:
+        """What columns that are functions of each other have in common: the rows of each value, or their order.
+
+        Nearly all rows of a nearly unique column have values of their own, so that only its order says something.
+        """
+        divisions = []
+        if self.repeats.any():
+            _, first, codes = np.unique(self.codes, return_index=True, return_inverse=True)
+            divisions.append(np.argsort(np.argsort(first))[codes])
+        if self.numbers is not None:
+            ranks = np.unique(self.numbers, return_inverse=True)[1]
+            divisions.append(ranks if 2 * ranks[0] < ranks.max() else ranks.max() - ranks)
+        return tuple(hashlib.blake2b(one.astype(np.int32).tobytes(), digest_size=16).digest() for one in divisions)
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -184,11 +226,11 @@ def _linear_relations(
     """Yield sets of columns of which one is a linear combination of the others: of all, and of the exact ones."""
     known = {name: cells.numbers for name, cells in columns.items() if cells.numbers is not None}
     numeric = [name for name, numbers in known.items() if _mostly_known(numbers)]
-    if len(numeric) < 2:
+    if not 2 <= len(numeric) <= MOST_COMBINED:
         return
     matrix = np.column_stack([known[name] for name in numeric])
     matrix = matrix[~np.isnan(matrix).any(axis=1)]
-    if len(matrix) < FEWEST_ROWS:
+    if len(matrix) < max(FEWEST_ROWS, len(numeric)):
         return
     largest = np.abs(matrix).max(axis=0)
     matrix = matrix / np.where(largest > 0.0, largest, 1.0)  # so that squares do not overflow
@@ -196,8 +238,9 @@ def _linear_relations(
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
     names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
     products = matrix.T @ matrix / len(matrix)
+    is_exact = np.isin(names, list(exact))
     for place, name in enumerate(names):
-        others = [other for other in range(len(names)) if other != place and (name in exact or names[other] in exact)]
+        others = [int(other) for other in np.flatnonzero(is_exact | is_exact[place]) if other != place]
         for terms in _linear_terms(products, place, others):
             weights = np.linalg.lstsq(matrix[:, terms], matrix[:, place], rcond=None)[0]
             if _is_exact(matrix[:, place], matrix[:, terms] @ weights, len(terms)):

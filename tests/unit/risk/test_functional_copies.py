@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.risk.functional_copies import find_copies
+from sfumato.risk.functional_copies import find_copies, find_exact_copies
+from sfumato.schema.columns import Role
 from sfumato.sources.frames import as_table
 
 N = 2_000
@@ -103,3 +105,18 @@ def test_a_copy_is_protected_by_default(roles):
         release = sf.Boxes(k=5).release(frame, schema=ROLES | roles)
     assert "age2" not in release.table.names
     assert release.manifest.revealing == {}
+
+
+def test_many_columns_are_compared_once_each_and_the_warning_stays_short():
+    draw = np.random.default_rng(6)
+    numbers = draw.normal(size=(200, 300))
+    frame = pd.DataFrame(numbers, columns=[f"q{place}" for place in range(300)])
+    copies = pd.DataFrame(np.exp(numbers), columns=[f"o{place}" for place in range(300)])
+    table = pd.concat([frame, copies.assign(other=draw.normal(size=200))], axis=1)
+    found = find_copies(as_table(table), [*copies, "other"], [*frame])
+    assert found == {f"o{place}": (f"q{place}",) for place in range(300)}
+    roles = {Role.QUASI: tuple(frame), Role.OTHER: (*copies, "other")}
+    schema = SimpleNamespace(names=lambda role: roles.get(role, ()))
+    with pytest.warns(sf.SfumatoWarning, match="and 292 more") as told:
+        find_exact_copies(schema, as_table(table), [*copies, "other"])
+    assert max(len(str(one.message)) for one in told) < 1000
