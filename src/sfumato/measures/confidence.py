@@ -172,13 +172,13 @@ def adjust_p_values(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((largest[:, None] >= np.round(standard[0], DIGITS)).mean(axis=0))
 
 
-def excess_p_value(inside: NDArray[Any], outside: NDArray[Any], generator: np.random.Generator) -> float:
-    """Return the p-value of the excess of the mean inside over the mean outside."""
-    if not len(inside) or not len(outside):
-        return 1.0
-    pooled = np.concatenate([inside, outside]).astype(np.float64)
-    sums = exchanges(len(inside), len(outside), generator) @ pooled
-    return float(adjust_p_values(sums[:, None])[0])
+def exchanged_p_values(successes: NDArray[Any], inside: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return the p-value of each attack (column), by how often it succeeds on the first ``inside`` people (rows).
+
+    The p-values are adjusted for the number of attacks.
+    """
+    labels = exchanges(inside, len(successes) - inside, generator)
+    return adjust_p_values(np.asarray(labels.astype(np.float64) @ successes.astype(np.float64)))
 
 
 def areas(labels: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:
