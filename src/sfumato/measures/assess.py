@@ -130,8 +130,8 @@ def _judge(score: Score, level: float) -> Score:
     if score.chance is None or score.low is None or score.high is None:
         return judged
     ends = Interval(score.value, score.low, score.high).agree(score.chance, score.p_value, level)
-    gain = max(0.0, (ends.low - score.chance) / (1.0 - score.chance))
-    return replace(judged, low=ends.low, high=ends.high, gain=gain)
+    gain = None if score.gain is None else max(0.0, (ends.low - score.chance) / (1.0 - score.chance))
+    return replace(judged, value=ends.value, low=ends.low, high=ends.high, gain=gain)
 
 
 def _require_known(names: Iterable[str]) -> tuple[str, ...]:

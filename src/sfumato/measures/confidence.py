@@ -42,11 +42,13 @@ class Interval:
 
         failed, wider = p_value <= level, max(1.0, float(-ndtri(level)) / Z)
         low, high = self.value - wider * (self.value - self.low), self.value + wider * (self.high - self.value)
-        if failed != (low > chance):
-            gap = max(0.0, self.value - chance)
-            low = self.value - gap * float(ndtri(level) / min(ndtri(p_value), -1e-9)) if failed else min(low, chance)
-            low = max(low, float(np.nextafter(chance, np.inf))) if failed else low
-        return Interval(self.value, max(0.0, min(low, self.value)), min(1.0, high))
+        value = max(self.value, float(np.nextafter(chance, np.inf))) if failed else self.value
+        if failed and low <= chance:
+            low = value - (value - chance) * float(ndtri(level) / min(ndtri(p_value), -1e-9))
+            low = min(max(low, float(np.nextafter(chance, np.inf))), value)
+        elif not failed:
+            low = min(low, chance)
+        return Interval(value, max(0.0, low), min(1.0, max(high, value)))
 
 
 def share(successes: int, trials: int) -> Interval:

@@ -254,6 +254,11 @@ class Inference:
     outside: NDArray[np.bool_]
 
     @property
+    def correct(self) -> NDArray[np.bool_]:
+        """Whether the guess was correct, for everybody."""
+        return np.concatenate([self.inside, self.outside])
+
+    @property
     def risk(self) -> AttackRisk:
         """The risk of this column."""
         return AttackRisk.of(int(self.inside.sum()), len(self.inside), int(self.outside.sum()), len(self.outside))
@@ -296,20 +301,20 @@ def inference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     attacks = [found for found in inferences(subject) if found]
     if not attacks:
         return
-    inside, outside = (
-        np.column_stack([np.sum([getattr(one, side) for one in found], axis=0) for found in attacks])
-        for side in ("inside", "outside")
-    )
-    everyone = np.concatenate([inside, outside])
-    p_values = exchanged_p_values(everyone, len(inside), subject.generator("inference of a column"))
-    risks = [_together(inside[:, one], outside[:, one], len(found)) for one, found in enumerate(attacks)]
-    worst = worst_attempt(risks, p_values)
-    found = attacks[worst]
-    note = f"over {len(found)} columns, {len(inside)} people each, by {found[0].intruder}"
+    single = [one for found in attacks for one in found]
+    totals = [np.sum([one.correct for one in found], axis=0) for found in attacks]
+    inside, generator = len(single[0].inside), subject.generator("inference of a column")
+    guesses = np.column_stack([*totals, *(one.correct for one in single)])
+    p_values = exchanged_p_values(guesses, inside, generator)
+    risks = [_together(one[:inside], one[inside:], len(found)) for one, found in zip(totals, attacks, strict=True)]
+    worst = worst_attempt(risks, p_values[: len(risks)])
+    note = f"over {len(attacks[worst])} columns, {inside} people each, by {attacks[worst][0].intruder}"
     yield risks[worst].score("inference of a column", note, float(p_values[worst]))
-    largest = max((one for found in attacks for one in found), key=lambda one: one.risk.low)
-    # the largest of many intervals is sometimes above 0 by chance, so it has no test
-    yield largest.risk.score("inference of a column, largest", f"column {largest.column!r}, by {largest.intruder}")
+    columns = [one.risk for one in single]
+    largest = worst_attempt(columns, p_values[len(risks) :])
+    note = f"column {single[largest].column!r}, by {single[largest].intruder}"
+    p_value = float(p_values[len(risks) + largest])
+    yield columns[largest].score("inference of a column, largest", note, p_value)
 
 
 def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: int) -> AttackRisk:
