@@ -1,4 +1,4 @@
-"""Verdicts on releases that are samples of other people: any test fails in at most 5 % of them, and controls do fail.
+"""Verdicts: samples of other people fail any test in at most 5 %, leaks of the stated size fail, and intervals agree.
 
 The limit on the number of failures is the 99.9 % quantile of the binomial distribution at the stated level. On the code
 before permutation tests, 11 of 60 samples failed for their kernel components and 7 of 60 for some privacy measure.
@@ -43,6 +43,7 @@ def failures(draws: int, rows: int, released: int, outside: int | None, first: i
         reference = None if outside is None else sample(3 * seed + 2, outside)
         found = assess(sample(3 * seed, rows), sample(3 * seed + 1, released), reference, measures=TESTS, seed=seed)
         failed += found.passed is False
+        assert not contradictions(found), seed
         for family in {score.family for score in found.failed}:
             by_test[family] += 1
     return failed, by_test
@@ -74,6 +75,63 @@ def test_copies_and_noise_fail(seed, outside):
     copied, moved = (assess(original, rows, reference, measures=TESTS, seed=seed) for rows in (original, noisy))
     assert {"copies, all columns", "distance below the reference"} <= {score.name for score in copied.failed}
     assert any(score.family == "privacy" for score in moved.failed)
+
+
+# The power curve: members plus noise, scaled back to the variances of the population. The largest area under the curve
+# of a membership attack on 1,000 people is then about 0.61 or more, with any of these numbers of columns.
+
+PEOPLE = 1000
+CURVE = [(2, 0.1), (6, 0.5), (15, 1.0)]
+
+
+def noisy_members(columns: int, noise: float | None, seed: int) -> list[Table]:
+    """Return members, their release and outsiders; without noise the release is other people."""
+    draw = np.random.default_rng([seed, columns])
+    people, others, fresh = (draw.normal(size=(PEOPLE, columns)) for _ in range(3))
+    released = fresh if noise is None else (people + noise * fresh) / np.sqrt(1.0 + noise**2)
+    tables = ({f"x{place}": one[:, place] for place in range(columns)} for one in (people, released, others))
+    return [Table.from_arrow(pa.table(one)) for one in tables]
+
+
+def contradictions(found) -> list[str]:
+    return [
+        score.name
+        for score in found.scores
+        if score.low is not None
+        and (
+            not score.low <= score.value <= score.high
+            or (score.passed is not None and (score.low > score.chance) == score.passed)
+        )
+    ]
+
+
+def rejected(columns: int, noise: float | None, seeds: range) -> int:
+    """Count the assessments that fail for membership; no verdict may contradict its interval."""
+    failed = 0
+    for seed in seeds:
+        original, released, reference = noisy_members(columns, noise, seed)
+        found = assess(original, released, reference, measures=["membership"], seed=seed)
+        assert not contradictions(found), seed
+        # a measure alone has the whole level; here it is judged as in an assessment with all six measures of privacy
+        failed += min(score.p_value for score in found.scores) <= LEVEL * 0.75 / 6.0
+    return failed
+
+
+@pytest.mark.parametrize(("columns", "noise"), [(2, 0.1), (6, 0.5)])
+def test_a_leak_with_an_area_of_six_tenths_fails(columns, noise):
+    assert rejected(columns, noise, range(2)) == 2
+    assert rejected(columns, None, range(2)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "noise"), CURVE)
+def test_power(columns, noise):
+    assert rejected(columns, noise, range(40)) >= 32
+
+
+@pytest.mark.slow
+def test_honest_samples_are_rejected_in_at_most_five_percent():
+    assert failures(200, PEOPLE, PEOPLE, PEOPLE, first=2000)[0] <= 10
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 COUNTED = "copies"  # the measure that is counted on all rows
-LEVEL = 0.05  # probability that a sample of other people fails any test of an assessment
+# Probability that a sample of other people fails any test of an assessment: below the 5 % that are stated, so that the
+# share of 200 such samples that fail is seldom above 5 % by chance either
+LEVEL = 0.03
 SHARES: dict[Family, float] = {"privacy": 0.75, "utility": 0.25}  # of the level; measures of a family share it equally
 
 
@@ -130,8 +132,8 @@ def _judge(score: Score, level: float) -> Score:
     if score.chance is None or score.low is None or score.high is None:
         return judged
     ends = Interval(score.value, score.low, score.high).agree(score.chance, score.p_value, level)
-    gain = max(0.0, (ends.low - score.chance) / (1.0 - score.chance))
-    return replace(judged, low=ends.low, high=ends.high, gain=gain)
+    gain = None if score.gain is None else max(0.0, (ends.low - score.chance) / (1.0 - score.chance))
+    return replace(judged, value=ends.value, low=ends.low, high=ends.high, gain=gain)
 
 
 def _require_known(names: Iterable[str]) -> tuple[str, ...]:

@@ -42,11 +42,13 @@ class Interval:
 
         failed, wider = p_value <= level, max(1.0, float(-ndtri(level)) / Z)
         low, high = self.value - wider * (self.value - self.low), self.value + wider * (self.high - self.value)
-        if failed != (low > chance):
-            gap = max(0.0, self.value - chance)
-            low = self.value - gap * float(ndtri(level) / min(ndtri(p_value), -1e-9)) if failed else min(low, chance)
-            low = max(low, float(np.nextafter(chance, np.inf))) if failed else low
-        return Interval(self.value, max(0.0, min(low, self.value)), min(1.0, high))
+        value = max(self.value, float(np.nextafter(chance, np.inf))) if failed else self.value
+        if failed and low <= chance:
+            low = value - (value - chance) * float(ndtri(level) / min(ndtri(p_value), -1e-9))
+            low = min(max(low, float(np.nextafter(chance, np.inf))), value)
+        elif not failed:
+            low = min(low, chance)
+        return Interval(value, max(0.0, low), min(1.0, max(high, value)))
 
 
 def share(successes: int, trials: int) -> Interval:
@@ -172,13 +174,13 @@ def adjust_p_values(statistics: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((largest[:, None] >= np.round(standard[0], DIGITS)).mean(axis=0))
 
 
-def excess_p_value(inside: NDArray[Any], outside: NDArray[Any], generator: np.random.Generator) -> float:
-    """Return the p-value of the excess of the mean inside over the mean outside."""
-    if not len(inside) or not len(outside):
-        return 1.0
-    pooled = np.concatenate([inside, outside]).astype(np.float64)
-    sums = exchanges(len(inside), len(outside), generator) @ pooled
-    return float(adjust_p_values(sums[:, None])[0])
+def exchanged_p_values(successes: NDArray[Any], inside: int, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return the p-value of each attack (column), by how often it succeeds on the first ``inside`` people (rows).
+
+    The p-values are adjusted for the number of attacks.
+    """
+    labels = exchanges(inside, len(successes) - inside, generator)
+    return adjust_p_values(np.asarray(labels.astype(np.float64) @ successes.astype(np.float64)))
 
 
 def areas(labels: NDArray[np.bool_], scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -47,7 +47,7 @@ class Score:
     gain : float or None
         For attacks: the gain over guessing, from 0 to 1, at the lower end of its 95 % interval. None otherwise.
     chance : float or None
-        For attacks that are tested: the value by guessing. None otherwise.
+        For tests with an interval: the value by guessing, or 0 without a shift. None otherwise.
     note : str
         Unit, details and assumptions, as text.
     """

@@ -13,6 +13,7 @@ from sfumato.measures.privacy.attacks import fellegi_sunter
 from sfumato.measures.privacy.attacks.downcoding import downcode, minimal_parts
 from sfumato.measures.privacy.attacks.fellegi_sunter import LEVELS, fellegi_sunter_scores, learn_weights
 from sfumato.measures.privacy.attacks.suppression import reconstruct, suppression_scores
+from sfumato.measures.privacy.intruders import intruders
 from sfumato.randomness import Randomness
 from sfumato.schema.hierarchies import Tree
 from sfumato.table.groups import group_labels
@@ -111,7 +112,7 @@ class TestOneToOne:
         assert score.rows == 2000
         assert "2,000 random people" in score.note
         wrong = subject(original, original.take(order), draw.permutation(order))
-        assert linkage._assigned_score(wrong, wrong.origin).value < 0.01
+        assert linkage._assigned_score(wrong, wrong.origin, next(intruders(wrong))).value < 0.01
 
 
 def minimal_suppression(table: Table, k: int, column: str) -> Table:

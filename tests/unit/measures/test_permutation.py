@@ -12,7 +12,7 @@ from sfumato.measures.confidence import (
     area_under_curve,
     areas,
     exceedance_shares,
-    excess_p_value,
+    exchanged_p_values,
     exchanges,
     exchanges_among,
     largest_gaps,
@@ -63,6 +63,7 @@ def test_several_statistics_are_adjusted_together():
 
 def test_an_excess_is_seen():
     draw = np.random.default_rng(4)
-    assert excess_p_value(np.repeat([1, 0], [60, 40]), np.repeat([1, 0], [20, 80]), draw) == pytest.approx(1 / 2000)
-    assert excess_p_value(np.repeat([1, 0], [20, 80]), np.repeat([1, 0], [60, 40]), draw) > 0.9
-    assert excess_p_value(np.zeros(0), np.zeros(3), draw) == 1.0
+    often, seldom = np.repeat([1, 0], [60, 40]), np.repeat([1, 0], [20, 80])
+    attacks = np.column_stack([np.concatenate([often, seldom]), np.concatenate([seldom, often])])
+    assert exchanged_p_values(attacks, 100, draw).tolist() == [pytest.approx(1 / 2000), pytest.approx(1.0)]
+    assert exchanged_p_values(np.zeros((3, 1)), 0, draw).tolist() == [1.0]

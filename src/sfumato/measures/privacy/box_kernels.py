@@ -1,7 +1,8 @@
-"""The number of points in each box, where a box is a product of intervals and of sets of categories."""
+"""The points in each box, where a box is a product of intervals and of sets of categories."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,3 +78,44 @@ def _count(numbers, order, ordered, categories, low, high, cells, allowed, count
                         break
             if inside:
                 counts[box] += 1
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SortedPoints:
+    """Points, with their order along each column, by which the few that may be in a box are found."""
+
+    points: NDArray[np.float64]
+    order: NDArray[np.int64]
+    ordered: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, points: NDArray[np.float64]) -> SortedPoints:
+        """Sort the points along each column."""
+        order = np.argsort(points.T, axis=1)
+        return cls(np.ascontiguousarray(points), order, np.take_along_axis(points.T, order, axis=1))
+
+    def inside(self, low: NDArray[np.float64], high: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+        """Return up to ``most`` points that are in each box (one row per box), −1 where there are fewer."""
+        found = np.full((len(low), most), -1, dtype=np.int64)
+        boxes = (np.ascontiguousarray(side) for side in (low, high))
+        _find(self.points, self.order, self.ordered, *boxes, found)
+        return found
+
+
+@jit(work=lambda points, order, ordered, low, high, found: 0.02 * len(low) * points.size)
+def _find(points, order, ordered, low, high, found):
+    for box in range(len(low)):
+        axis, first, last = _fewest(ordered, low[box], high[box])
+        used = 0
+        for place in range(first, last):
+            point = order[axis, place] if axis >= 0 else place
+            inside = True
+            for column in range(points.shape[1]):
+                if points[point, column] < low[box, column] or points[point, column] > high[box, column]:
+                    inside = False
+                    break
+            if inside:
+                found[box, used] = point
+                used += 1
+                if used == found.shape[1]:
+                    break

@@ -7,15 +7,18 @@ tried by each intruder, and the worst is reported with what it used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from sfumato.measures.confidence import DIGITS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.measures.confidence import AttackRisk
     from sfumato.measures.measured_release import MeasuredRelease
 
 Scale = Literal["standardised", "raw", "ranks"]
@@ -34,10 +37,22 @@ class Intruder:
         scales = {"standardised": "", "raw": ", numbers without logarithms", "ranks": ", numbers as ranks"}
         return f"an intruder who knows {self.knows}{scales[self.scale]}"
 
-    def places(self, subject: MeasuredRelease, without: str | None = None) -> NDArray[np.int64]:
-        """Return the matrix columns that the intruder compares, but not those of the column ``without``."""
-        used = [subject.code.columns(name) for name in self.columns if name != without]
+    def places(
+        self, subject: MeasuredRelease, *, only: Sequence[str] | None = None, without: str | None = None
+    ) -> NDArray[np.int64]:
+        """Return the matrix columns that the intruder compares: of all known columns, of ``only`` some, or of others.
+
+        ``without`` is the column that the intruder wants to learn.
+        """
+        known = self.columns if only is None else only
+        used = [subject.code.columns(name) for name in known if name != without]
         return np.concatenate(used) if used else np.empty(0, dtype=np.int64)
+
+    def points(self, subject: MeasuredRelease, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of a matrix as points that the intruder compares, those of the metric if all is known."""
+        if self.scale == "standardised" and self.columns == subject.names:
+            return subject.points(matrix)
+        return rescale(subject, matrix, self.scale)[:, self.places(subject)]
 
 
 def intruders(subject: MeasuredRelease) -> Iterator[Intruder]:
@@ -73,11 +88,21 @@ def rescale(subject: MeasuredRelease, matrix: NDArray[np.float64], scale: Scale)
     return scaled
 
 
+def worst_attempt(risks: Sequence[AttackRisk], p_values: NDArray[np.float64]) -> int:
+    """Return the attempt with the smallest p-value, and of several with the smallest one that with the largest risk.
+
+    The p-values must be adjusted for the number of attempts: of many, one succeeds by chance.
+    """
+    return min(range(len(risks)), key=lambda one: (float(p_values[one]), -risks[one].value))
+
+
 def _keeps_cells(subject: MeasuredRelease, name: str) -> bool:
-    """Return whether a column has the same cells as the original: it was not changed, or only swapped."""
+    """Return whether a column has only cells of the original, each at most as often: it was not changed, or swapped."""
     places = subject.code.columns(name)
-    before, after = (np.sort(one[:, places], axis=0) for one in (subject.original_matrix, subject.released_matrix))
-    return before.shape == after.shape and bool(np.allclose(before, after, atol=1e-9))
+    before, after = (np.round(one[:, places], DIGITS) for one in (subject.original_matrix, subject.released_matrix))
+    labels = np.unique(np.concatenate([before, after]), axis=0, return_inverse=True)[1].ravel()
+    counts = [np.bincount(side, minlength=len(labels)) for side in np.split(labels, [len(before)])]
+    return bool((counts[1] <= counts[0]).all())
 
 
 def _list(names: tuple[str, ...]) -> str:

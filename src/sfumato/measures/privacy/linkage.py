@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import Interval, area_under_curve, share
-from sfumato.measures.privacy.intruders import Intruder, intruders, rescale
+from sfumato.measures.privacy.intruders import Intruder, intruders
 from sfumato.measures.privacy.prediction import find, people_of
 from sfumato.release.assessment import Score
 
@@ -89,7 +89,7 @@ def linkage_scores(subject: MeasuredRelease) -> Iterator[Score]:
     for name, area in areas.items() if both else ():
         note = "area under the ROC curve; 0.5 is guessing"
         yield area.score(f"correct matches recognised by {name}", rows=rows, note=note)
-    yield _assigned_score(subject, origin)
+    yield _assigned_score(subject, origin, intruder)
 
 
 def _worst_rate(
@@ -99,11 +99,8 @@ def _worst_rate(
     known, *others = intruders(subject)
     worst, by = first, known
     for intruder in others:
-        places = intruder.places(subject)
-        asked, rows = (
-            rescale(subject, side, intruder.scale)[:, places]
-            for side in (subject.original_matrix[people], subject.released_matrix)
-        )
+        asked = intruder.points(subject, subject.original_matrix[people])
+        rows = intruder.points(subject, subject.released_matrix)
         order = subject.generator("matches").permutation(len(rows))  # among equally near rows the first is found
         row = order[find(asked, rows[order], 1, subject.generator("matches")).neighbours.index[:, 0]]
         rate = share(int((origin[row] == people).sum()), len(people))
@@ -111,10 +108,11 @@ def _worst_rate(
     return worst, by
 
 
-def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Score:
+def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64], intruder: Intruder) -> Score:
     """Match one to one: everybody in a small table, in a large one a random part of the people and their own rows.
 
-    In a part of the table there are fewer rows to confuse somebody with, so the rate is higher than in the whole.
+    In a part of the table there are fewer rows to confuse somebody with, so the rate is higher than in the whole. Only
+    the intruder with the most correct nearest matches tries it, because it is costly.
     """
     chosen, note = np.arange(subject.original.rows), f"share of people; {1.0 / subject.released.rows:.2g} by chance"
     rows = np.arange(subject.released.rows)
@@ -122,6 +120,8 @@ def _assigned_score(subject: MeasuredRelease, origin: NDArray[np.int64]) -> Scor
         rows = subject.generator("one-to-one matches").permutation(len(rows))[:ASSIGNED]
         chosen = np.unique(origin[rows][origin[rows] >= 0])
         note = f"share of {len(chosen):,} random people, matched with their own rows; {1.0 / len(rows):.2g} by chance"
-    row = assign_rows(subject.people[chosen], subject.rows[rows])
+    people = intruder.points(subject, subject.original_matrix[chosen])
+    row = assign_rows(people, intruder.points(subject, subject.released_matrix)[rows])
     correct = (row >= 0) & (origin[rows][row] == chosen)
-    return share(int(correct.sum()), len(row)).score("correct one-to-one matches", rows=len(row), note=note)
+    rate, note = share(int(correct.sum()), len(row)), f"{note}; by {intruder}"
+    return rate.score("correct one-to-one matches", rows=len(row), note=note)

@@ -127,6 +127,7 @@ def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
             better="lower",
             rows=people,
             p_value=float(p_value),
+            chance=0.0,
             note=f"p = {p_value:.3g} compared with {kind}, {rows:,} rows each; power at least "
             f"{power_of(people, SHIFTS[measure]):.2f} to detect a shift of {SHIFTS[measure]:.0%}",
         )

@@ -35,8 +35,9 @@ class PartitionedIca(SwapMethod):
 
     Smaller clusters keep more of the structure and protect people less. With ``cluster_size="auto"`` they are as small
     as possible while prediction distance, ambiguity and uncertainty are not below those of people who are not in the
-    table. Rows are not filtered: a row that equals somebody's occurs by chance, in small clusters more often for people
-    who took part. The method promises no privacy: assess the release. (Lasko.)
+    table. Rows are not filtered. A row that equals somebody's occurs more often for people who took part than for
+    others, the more so the smaller the clusters are, because clusters follow their people. The method promises no
+    privacy: assess the release, with a holdout. (Lasko.)
 
     Examples
     --------
@@ -63,7 +64,7 @@ class PartitionedIca(SwapMethod):
     )
     floor: int = reported_option(
         Whole(at_least=2),
-        "Smallest number of rows in a cluster. Clusters of fewer than about 50 rows reveal who is in the table.",
+        "Smallest number of rows in a cluster. The smaller a cluster is, the more it reveals who is in the table.",
         default=50,
         unit="rows",
     )
@@ -77,7 +78,7 @@ class PartitionedIca(SwapMethod):
             raise OptionError(
                 "cluster_size must be at least floor.",
                 found=f"cluster_size {self.cluster_size}, floor {self.floor}",
-                fix="a larger cluster_size; a smaller floor would reveal who is in the table",
+                fix="a larger cluster_size; a smaller floor would reveal more about who is in the table",
             )
 
     @property

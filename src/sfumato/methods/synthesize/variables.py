@@ -66,6 +66,7 @@ class Problem:
     variables: tuple[Variable, ...]
     k: int  # smallest number of rows in a leaf, a bin or a cluster
     order: int  # number of columns that are considered together
+    repeated: float = 1.0  # how often a row occurs, averaged over rows
 
     @property
     def rows(self) -> int:
@@ -76,11 +77,11 @@ class Problem:
     def cells(self) -> int:
         """Largest number of cells, of groups of rows times values, from which one variable is drawn.
 
-        A person adds one row to a cell of every variable, which makes the own row likelier than that of somebody else
-        by about (cells of all variables) ÷ rows. With a number of cells that grows with √rows this is less than what
-        chance hides, however many rows there are.
+        A person adds one row to a cell of every variable, or ``repeated`` ones, which makes the own row likelier than
+        that of somebody else by about (cells of all variables) × repeated ÷ rows. With a number of cells that grows
+        with √rows this is less than what chance hides, however many rows there are.
         """
-        return max(FEWEST, int(CELLS * np.sqrt(self.rows) / len(self.variables)))
+        return max(FEWEST, int(CELLS * np.sqrt(self.rows) / (len(self.variables) * self.repeated)))
 
     @property
     def clusters(self) -> int:
@@ -93,7 +94,8 @@ class Problem:
     def resample(self, generator: np.random.Generator) -> Problem:
         """Return the problem with as many rows drawn with replacement, as an approximate draw of its parameters."""
         rows = generator.integers(self.rows, size=self.rows)
-        return Problem(tuple(_of_rows(variable, rows) for variable in self.variables), self.k, self.order)
+        drawn = tuple(_of_rows(variable, rows) for variable in self.variables)
+        return Problem(drawn, self.k, self.order, repeated=2.0)  # the mean of m² for a Poisson number m of mean 1
 
 
 def effective_values(codes: NDArray[np.int64]) -> float:

@@ -6,8 +6,8 @@ patterns of all pairs: those of the few true pairs (m) by the EM algorithm, thos
 all pairs. The weight of a pair is the sum over its columns of log(m/u), and each person is linked to the row with the
 largest one.
 
-The intruder of :mod:`sfumato.measures.privacy.linkage` uses one distance for all columns. This one learns which columns
-to trust, so that one column that was changed a lot does not hide the others.
+The intruders of :mod:`sfumato.measures.privacy.linkage` use one distance for all columns. These learn which columns to
+trust, so that one column that was changed a lot does not hide the others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.measures.confidence import share
-from sfumato.measures.measured_release import midpoints
+from sfumato.measures.privacy.intruders import Intruder, intruders, rescale
 from sfumato.release.assessment import Score
 from sfumato.table.encoded_columns import finite_numbers
 from sfumato.table.intervals import Intervals, is_interval
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease
     from sfumato.table.encoded_columns import CategoryEncoding, NumberEncoding
 
-PAIRS = 2 * 10**6  # pairs of a person and a row that are compared
+PAIRS = 4 * 10**6  # pairs of a person and a row that are compared by all intruders together
 TARGETS = 500  # largest number of people who are attacked
 FEWEST = 40  # and the smallest, in a large table
 COLUMNS = 24  # largest number of columns that are compared, because a pattern is one 64-bit number
@@ -88,72 +89,97 @@ def _shares(indicators: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]
     return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Links:
+    """What one intruder finds: the people who are linked to their own row, and the links that the weights trust."""
+
+    intruder: Intruder
+    hits: float  # one of several equal rows is a guess
+    trusted: int  # links that the weights say are more likely true than not
+    correct: int  # of these
+
+
 def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
-    """Yield the share of people who are linked to their own row."""
+    """Yield the share of people who are linked to their own row, by the worst of several intruders."""
     if subject.origin is None:
         return
-    rows = subject.released.rows
+    rows, tried = subject.released.rows, tuple(intruders(subject))
     generator = subject.generator("fellegi-sunter")
     present = np.flatnonzero(np.isin(np.arange(subject.original.rows), subject.origin))
-    targets = generator.permutation(present)[: int(np.clip(PAIRS // rows, FEWEST, TARGETS))]
+    targets = generator.permutation(present)[: int(np.clip(PAIRS // (len(tried) * rows), FEWEST, TARGETS))]
     if not targets.size or rows < 2:
         return
-    patterns, place = np.unique(_patterns(subject, targets), return_inverse=True)
-    levels = (patterns[:, None] // LEVELS ** np.arange(min(COLUMNS, len(subject.names)))) % LEVELS
-    weights = learn_weights(levels, np.bincount(place).astype(np.float64), 1.0 / rows)
-    weight = weights.logs[np.arange(levels.shape[1]), levels].sum(axis=1)[place].reshape(len(targets), rows)
-    best = weight >= weight.max(axis=1, keepdims=True) - 1e-9
-    own = subject.origin[None, :] == targets[:, None]
-    hits = float(((best & own).sum(axis=1) / best.sum(axis=1)).sum())  # one of several equal rows is a guess
-    rate = share(round(hits), len(targets))
-    sure = (weight.max(axis=1) > np.log(rows)) & (best.sum(axis=1) == 1)
-    right = int((best & own)[sure].any(axis=1).sum())
-    yield replace(rate, value=hits / len(targets)).score(
+    worst = max((link_people(subject, intruder, targets) for intruder in tried), key=lambda links: links.hits)
+    rate = share(round(worst.hits), len(targets))
+    yield replace(rate, value=worst.hits / len(targets)).score(
         "correct Fellegi–Sunter links",
         rows=len(targets),
         gain=rate.low,
-        note=f"share of people; {1.0 / rows:.2g} by chance; {right} of {int(sure.sum())} links are correct for which "
-        "the weights say that they are more likely true than not",
+        note=f"share of people, by {worst.intruder}; {1.0 / rows:.2g} by chance; {worst.correct} of {worst.trusted} "
+        "links are correct for which the weights say that they are more likely true than not",
     )
 
 
-def _patterns(subject: MeasuredRelease, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+def link_people(subject: MeasuredRelease, intruder: Intruder, targets: NDArray[np.int64]) -> Links:
+    """Link these people to released rows by the columns that an intruder knows."""
+    assert subject.origin is not None
+    rows, names = subject.released.rows, intruder.columns[:COLUMNS]
+    coded = pa.array(_patterns(subject, intruder, targets)).dictionary_encode()  # faster than sorting
+    patterns, place = coded.dictionary.to_numpy(), coded.indices.to_numpy()
+    levels = (patterns[:, None] // LEVELS ** np.arange(len(names))) % LEVELS
+    logs = learn_weights(levels, np.bincount(place).astype(np.float64), 1.0 / rows).logs
+    weight = logs[np.arange(len(names)), levels].sum(axis=1)[place].reshape(len(targets), rows)
+    largest = weight.max(axis=1, keepdims=True)
+    best = weight >= largest - 1e-9
+    own = best & (subject.origin[None, :] == targets[:, None])
+    trusted = (largest[:, 0] > np.log(rows)) & (best.sum(axis=1) == 1)
+    return Links(
+        intruder=intruder,
+        hits=float((own.sum(axis=1) / best.sum(axis=1)).sum()),
+        trusted=int(trusted.sum()),
+        correct=int(own[trusted].any(axis=1).sum()),
+    )
+
+
+def _patterns(subject: MeasuredRelease, intruder: Intruder, targets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the pattern of each pair, people by rows, as one number: a digit of base LEVELS per column."""
     patterns = np.zeros((len(targets), subject.released.rows), dtype=np.int64)
-    code = subject.code
-    categories = {category.name: category for category in code.categories}
-    numbers = {number.name: number for number in code.numbers}
-    for place, name in enumerate(subject.names[:COLUMNS]):
+    categories = {category.name: category for category in subject.code.categories}
+    numbers = {number.name: number for number in subject.code.numbers}
+    people, rows = (
+        rescale(subject, side, intruder.scale) for side in (subject.original_matrix[targets], subject.released_matrix)
+    )
+    for place, name in enumerate(intruder.columns[:COLUMNS]):
         if name in categories:
-            level = _category_levels(subject, categories[name], targets)
+            level = _category_levels(categories[name], people, rows)
+        elif is_interval(name, subject.released.kinds):
+            level = _range_levels(subject, name, targets)
         else:
-            level = _number_levels(subject, numbers[name], targets)
+            level = _number_levels(numbers[name], people, rows)
         patterns += level * LEVELS**place
     return patterns.ravel()
 
 
 def _category_levels(
-    subject: MeasuredRelease, category: CategoryEncoding, targets: NDArray[np.int64]
+    category: CategoryEncoding, people: NDArray[np.float64], rows: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return 0 if the row has the category of the person, 1 if a set contains it, and the last level otherwise."""
-    own = subject.original_matrix[targets][:, category.columns].argmax(axis=1)
-    indicator = subject.released_matrix[:, category.columns][:, own].T
+    own = people[:, category.columns].argmax(axis=1)
+    indicator = rows[:, category.columns].T[own]
     return np.where(indicator >= 1.0, 0, np.where(indicator > -1.0, 1, LEVELS - 1))
 
 
-def _number_levels(subject: MeasuredRelease, number: NumberEncoding, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how far apart the numbers are, from 0; a number that is inside a range is equal to it."""
-    person = finite_numbers(subject.original, number.name)[targets][:, None]
-    if is_interval(number.name, subject.released.kinds):
-        ends = Intervals.of(subject.released, number.name)
-        return np.where((ends.low <= person) & (person <= ends.high), 0, LEVELS - 1)
-    row = midpoints(subject.released, number.name)[None, :]
-    both = np.abs(_standard(number, person) - _standard(number, row))
-    level = np.searchsorted(CLOSE, both)
-    return np.where(np.isnan(person) & np.isnan(row), 0, np.where(np.isnan(both), LEVELS - 1, level))
+def _range_levels(subject: MeasuredRelease, name: str, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0 if the number of the person is in the range of the row, and the last level otherwise."""
+    person, ends = finite_numbers(subject.original, name)[targets][:, None], Intervals.of(subject.released, name)
+    return np.where((ends.low <= person) & (person <= ends.high), 0, LEVELS - 1)
 
 
-def _standard(number: NumberEncoding, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    if number.logged:
-        values = np.log(np.where(values > 0.0, values, np.nan))
-    return np.asarray(values / number.scale)
+def _number_levels(number: NumberEncoding, people: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return how far apart the numbers are, from 0; a missing number equals a missing one only."""
+    apart = np.abs(people[:, number.position][:, None] - rows[:, number.position])
+    level = sum((apart > close).view(np.int8) for close in CLOSE)
+    if number.missing is None:
+        return np.asarray(level, dtype=np.int64)
+    person, row = people[:, number.missing][:, None] > 0.0, rows[:, number.missing] > 0.0
+    return np.where(person & row, 0, np.where(person | row, LEVELS - 1, level))

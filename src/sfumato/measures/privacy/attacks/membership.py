@@ -74,11 +74,30 @@ def exchange_members(
     The share is returned as the arcsine of its root, which is nearly normal. The skewed share itself would often be the
     largest of several standardised statistics by chance.
     """
-    outsiders = int((~labels[0]).sum())
-    hard = _hardest(unusual, outsiders)
-    place = int(np.ceil((1.0 - FALSE_POSITIVES) * (outsiders - 1)))
-    detected = [(score[inside] > np.partition(score[~inside], place)[place]).mean() for inside in labels]
+    hard = _hardest(unusual, int((~labels[0]).sum()))
+    detected = _detected(labels, score)
     return np.column_stack([areas(labels, score), areas(labels[:, hard], score[hard]), np.arcsin(np.sqrt(detected))])
+
+
+def _detected(labels: NDArray[np.bool_], score: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the share of members who score above all outsiders but 1 %, for each exchange.
+
+    Only the highest scores matter, unless many of them are those of members, as may be before any exchange.
+    """
+    outsiders = int((~labels[0]).sum())
+    allowed = outsiders - 1 - int(np.ceil((1.0 - FALSE_POSITIVES) * (outsiders - 1)))
+    order = np.argsort(-score, kind="stable")
+    ties = np.searchsorted(-score[order], -score[order], side="left")  # place of the first of equal scores
+    members, shares = labels.shape[1] - outsiders, np.empty(len(labels))
+    waiting, few = np.arange(len(labels)), 4 * (allowed + 1) * labels.shape[1] // outsiders
+    while waiting.size:
+        outside = np.cumsum(~labels[np.ix_(waiting, order[:few])], axis=1, dtype=np.int32)
+        done = outside[:, -1] > allowed
+        first = ties[(outside[done] > allowed).argmax(axis=1)]  # where the scores of the threshold begin
+        above = first - np.where(first > 0, outside[done, np.maximum(first, 1) - 1], 0)
+        shares[waiting[done]] = above / members
+        waiting, few = waiting[~done], 4 * few
+    return shares
 
 
 def _hardest(unusual: NDArray[np.float64], outsiders: int) -> NDArray[np.bool_]:
