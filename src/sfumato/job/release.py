@@ -14,6 +14,7 @@ from sfumato.job.job import AssessmentWishes, Job
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
+from sfumato.plan.plan import FAULT, format_count
 from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.plan.survey import Survey, is_whole
 from sfumato.randomness import Randomness
@@ -147,12 +148,20 @@ def require_people(repeated: Mapping[str, int]) -> None:
     """Raise if removed identifiers repeat: k rows that look alike may be those of fewer than k people."""
     if repeated:
         raise CannotRelease(
-            "Every row must be another person: promises count rows, not people, so that several rows of one person may "
-            "be a group of their own.",
+            "Every row must be another person, or a column must tell people apart: several rows of one person may "
+            "otherwise be a group of their own.",
             found=", ".join(f"{count:,} values of {name!r} in several rows" for name, count in repeated.items()),
-            fix="one row for each person; or, if rows are to be counted although people have several, "
-            "--rows-not-people (in Python rows_not_people=True)",
+            fix=f"--person {next(iter(repeated))} (in Python schema={{{next(iter(repeated))!r}: 'person'}}), so that "
+            "promises count people; or, if rows are to be counted, --rows-not-people (in Python rows_not_people=True)",
         )
+
+
+def count_people(session: Session[Any, Any], source: Any, randomness: Randomness) -> int | None:
+    """Return the number of people, if a column tells them apart."""
+    if source.schema.person is None:
+        return None
+    question = GroupSizesOf((source.schema.person,))
+    return session.survey(source.only([source.schema.person]), randomness).ask([question])[question].count
 
 
 log = logging.getLogger("sfumato")
@@ -306,21 +315,25 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     method = job.method
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
-    protected = source.schema.without(Role.IDENTIFIER)
+    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON)
     _require_workable(source.rows, source.schema)
-    repeated = find_repeated(session, source, randomness)
+    people = count_people(session, source, randomness)
+    _require_enough_people(method, people)
+    repeated = find_repeated(session, source, randomness) if people is None else {}
     if not job.rows_not_people:
         require_people(repeated)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
-    log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
+    told = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
+    log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     require_one_row_each(prepared, plan.claims)
+    claims = (*_count_people_in(plan.claims, protected.person), *prepared.claims)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
-    claims = (*plan.claims, *prepared.claims)
+    _require_no_person(work, protected.person)
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
@@ -339,6 +352,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
         repeated=tuple(repeated),
+        people_in=people,
         revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
@@ -408,6 +422,27 @@ def _require_workable(rows: int, schema: Schema) -> None:
             if alone
             else "--quasi NAME, or the role 'quasi' in a schema, for columns that others may know",
         )
+
+
+def _require_enough_people(method: Method, people: int | None) -> None:
+    k = getattr(method, "k", None)
+    if people is not None and isinstance(k, int) and people < k:
+        raise CannotRelease(
+            f"The table must have the rows of at least k = {k:,} people.",
+            found=format_count(people, "person"),
+            fix="a smaller k",
+        )
+
+
+def _count_people_in(claims: Sequence[Claim[Any]], person: str | None) -> tuple[Claim[Any], ...]:
+    """Return the promises, about people if a column tells them apart."""
+    return tuple(claims) if person is None else tuple(claim.count_people(person) for claim in claims)
+
+
+def _require_no_person(work: Work, person: str | None) -> None:
+    """Raise if a method released the column that tells people apart, which it can see to count them."""
+    if person is not None and person in work.released.kinds:
+        raise CannotRelease(f"The column {person!r} tells people apart, so it must not be released.", fix=FAULT)
 
 
 def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any]) -> None:

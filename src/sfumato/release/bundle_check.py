@@ -99,6 +99,7 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
             _require_few_columns(claim, len(released.names) + len(manifest.columns))
     findings = _recount([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
+    faults += _too_few_rows(claims, released)
     for claim, written in zip(claims, manifest.findings, strict=False):
         finding = None if claim is None or claim.needs_original else next(findings)
         if finding is None:
@@ -112,6 +113,14 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
         not_recounted=tuple(not_recounted),
         faults=tuple(faults),
     )
+
+
+def _too_few_rows(claims: Sequence[Claim[Any] | None], released: Table) -> list[str]:
+    """Return which promises about people even the rows break: k people have at least k rows."""
+    about_people: list[Any] = [claim for claim in claims if getattr(claim, "person", None) is not None]
+    about_rows = [replace(claim, person=None) for claim in about_people]
+    countable = [claim for claim in about_rows if not claim.needs_original]
+    return [f"not even rows: {found.claim} ({found.found})" for found in _recount(countable, released) if not found.held]
 
 
 def replace_findings(manifest: Manifest, checked: BundleCheck) -> Manifest:

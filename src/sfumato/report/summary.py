@@ -104,6 +104,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
         return "replaced by pseudonyms"
     if column.role is Role.IDENTIFIER:
         return "removed"
+    if column.role is Role.PERSON:
+        return "removed; people are counted by it"
     if is_interval(column.name, released):
         return f"{low_name(column.name)} – {high_name(column.name)}"
     if column.name not in released:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 ROLE_STYLE = {
     Role.IDENTIFIER: "red",
+    Role.PERSON: "red",
     Role.QUASI: "yellow",
     Role.SENSITIVE: "magenta",
     Role.OTHER: "default",

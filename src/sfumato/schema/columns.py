@@ -64,10 +64,12 @@ class Role(StrEnum):
     IDENTIFIER = "identifier"  # identifies a person; removed
     QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
     SENSITIVE = "sensitive"  # what an intruder wants to learn; kept; methods that form groups make them diverse in it
+    PERSON = "person"  # tells people apart, who may have several rows; not released, and every promise counts them
     OTHER = "other"  # none of these; kept
     WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
 
+NAMING = (Role.IDENTIFIER, Role.PERSON)  # roles that name people: removed, or released as a pseudonym
 Member = TypeVar("Member", Role, Kind)
 MOST_PARTS = 500  # of a key in a file
 DAYS, MOST_DAYS = 180, 36_500  # default and largest shift of dates
@@ -132,9 +134,10 @@ class Column:
         set_field(self, "words", check_words(self.words, self.name))
         if not isinstance(self.label, str):
             raise SchemaError(f"The label of column {self.name!r} must be a text.", found=type(self.label).__name__)
-        if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role is not Role.IDENTIFIER):
+        if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role not in NAMING):
             raise SchemaError(
-                f"Only an identifier can be released as a pseudonym, and {self.name!r} must say so by true or false.",
+                f"Only an identifier or a person can be released as a pseudonym, and {self.name!r} must say so by true "
+                "or false.",
                 found=f"role {self.role}",
                 fix='role = "identifier" and pseudonym = true',
             )
@@ -210,7 +213,7 @@ def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None
 
 def keep_identifier(column: Column, suggested: Column) -> Column:
     """Return the column of a pattern, but as an identifier if it looks like one."""
-    if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
+    if suggested.role is not Role.IDENTIFIER or column.role in NAMING:
         return column
     return replace(suggested, reason=f"{suggested.reason}; a pattern does not release it, only its full name does")
 
@@ -250,7 +253,8 @@ PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
 # Roles: identifier (removed), quasi (protected), sensitive (kept; a method that forms groups gives each group at least
-# l of its values), other (kept), weight (kept, and used by statistics).
+# l of its values), person (removed; people with several rows are told apart by it, and every promise counts people),
+# other (kept), weight (kept, and used by statistics).
 """
 
 

@@ -236,7 +236,7 @@ def least_lossy(
     Not worse than the best combination of levels, as long as no more combinations than ``COMBINATIONS`` exist.
     """
     counts = JointCounts.of(columns)
-    pairs = [(one, SensitiveCounts.of(counts.of_row, one.codes, len(one.values))) for one in sensitive]
+    pairs = [(one, one.counts(counts.of_row)) for one in sensitive]
 
     def holds(recodings: Sequence[NDArray[np.int32]]) -> bool:
         return counts.share_allowed(recodings, rules, pairs) >= 1.0 - beta

@@ -210,7 +210,8 @@ class LocalPlan(Plan):
             grouped,
             [column.costs for column in self.columns],
             self.rules,
-            self.rules.columns_of(block),
+            self.rules.sensitive_of(block),
+            self.rules.people_of(block),
             self.randomness.stream(f"local recoding {number}"),
             self.seconds,
         )
