@@ -120,7 +120,8 @@ def _too_few_rows(claims: Sequence[Claim[Any] | None], released: Table) -> list[
     about_people: list[Any] = [claim for claim in claims if getattr(claim, "person", None) is not None]
     about_rows = [replace(claim, person=None) for claim in about_people]
     countable = [claim for claim in about_rows if not claim.needs_original]
-    return [f"not even rows: {found.claim} ({found.found})" for found in _recount(countable, released) if not found.held]
+    findings = [found for found in _recount(countable, released) if not found.held]
+    return [f"not even by rows {found.claim} ({found.found})" for found in findings]
 
 
 def replace_findings(manifest: Manifest, checked: BundleCheck) -> Manifest:
