@@ -176,6 +176,10 @@ def bundle(checked: BundleCheck) -> RenderableType:
     for finding in privacy_first(checked.recounted):
         mark = Text("recounted", style="green") if finding.held else Text("broken", style="bold red")
         promises.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
+    for finding in checked.by_rows:
+        mark = Text("recounted", style="green" if finding.held else "bold red")
+        claim = Text(f"{finding.claim}, in rows: people are not told apart here")
+        promises.add_row(mark, finding.kind, claim, Text(finding.found))
     for finding in privacy_first(checked.not_recounted):
         private = finding.kind == "privacy"
         found = Text(NOT_COUNTED if private else "verified when the release was made; not recounted here")
