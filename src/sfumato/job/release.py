@@ -13,7 +13,8 @@ from sfumato.job.assess import assess_in_session
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
-from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
+from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.rows import DatesShifted, Pseudonyms, SharedHistory
 from sfumato.plan.plan import FAULT, format_count
 from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.plan.survey import Survey, is_whole
@@ -117,7 +118,7 @@ def require_one_row_each(prepared: Prepared, claims: Sequence[Claim[Any]]) -> No
         raise CannotRelease(
             "With pseudonyms every person must have one row: promises count rows, not people.",
             found=f"{prepared.repeated:,} people with several rows",
-            fix="one row for each person",
+            fix="one row for each person, or the role person for the column of pseudonyms",
         )
 
 
@@ -329,11 +330,14 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
-    require_one_row_each(prepared, plan.claims)
-    claims = (*_count_people_in(plan.claims, protected.person), *prepared.claims)
+    history = _promise_history(plan.claims, opened.schema)
+    if not history:
+        require_one_row_each(prepared, plan.claims)
+    claims = (*_count_people_in(plan.claims, protected.person), *history, *prepared.claims)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
-    _require_no_person(work, protected.person)
+    if protected.person not in prepared.pseudonyms:
+        _require_no_person(work, protected.person)
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
@@ -437,6 +441,17 @@ def _require_enough_people(method: Method, people: int | None) -> None:
 def _count_people_in(claims: Sequence[Claim[Any]], person: str | None) -> tuple[Claim[Any], ...]:
     """Return the promises, about people if a column tells them apart."""
     return tuple(claims) if person is None else tuple(claim.count_people(person) for claim in claims)
+
+
+def _promise_history(claims: Sequence[Claim[Any]], schema: Schema) -> tuple[SharedHistory, ...]:
+    """Return what is promised about all rows of a person together, if released pseudonyms link them."""
+    if schema.person is None or not schema[schema.person].links_rows:
+        return ()
+    return tuple(
+        SharedHistory(k=claim.k, columns=claim.columns, column=schema.person, facts=schema[schema.person].facts)
+        for claim in claims
+        if isinstance(claim, KAnonymity)
+    )
 
 
 def _require_no_person(work: Work, person: str | None) -> None:

@@ -21,7 +21,7 @@ from sfumato.plan.claims.containment import AtMostNames
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
-from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms
+from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms, SharedHistory
 from sfumato.plan.claims.sensitive import EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Finding
 from sfumato.schema.columns import Column, DateShift, Role
@@ -48,6 +48,7 @@ RECORDED = {
         SampledPrivacy,
         ColumnsAllowed,
         Pseudonyms,
+        SharedHistory,
     )
 } | {"ProbabilisticAnonymity": "sfumato.methods.generalize.population"}
 

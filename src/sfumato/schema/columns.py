@@ -115,6 +115,7 @@ class Column:
     words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets over the numbers
     label: str = ""  # what the column means, in words, for the codebook
     pseudonym: bool = False  # whether an identifier is released as a keyed pseudonym instead of being removed
+    facts: int | None = None  # of a person with a pseudonym: rows that an intruder may know; None: all of them
     shift: DateShift | None = None  # by whom and how far dates are shifted before the release
 
     def __post_init__(self) -> None:
@@ -141,8 +142,18 @@ class Column:
                 found=f"role {self.role}",
                 fix='role = "identifier" and pseudonym = true',
             )
+        if self.facts is not None and (type(self.facts) is not int or self.facts < 1 or not self.links_rows):
+            raise SchemaError(
+                f"The facts of column {self.name!r} must be a whole number from 1, for a person with a pseudonym.",
+                fix='role = "person", pseudonym = true and facts = 2',
+            )
         if self.shift is not None:
             set_field(self, "shift", DateShift.of(self.shift, self.name))
+
+    @property
+    def links_rows(self) -> bool:
+        """Whether released pseudonyms link all rows of a person."""
+        return self.pseudonym and self.role is Role.PERSON
 
 
 def nearest(name: str, names: Collection[str]) -> str:
@@ -248,7 +259,7 @@ def keep_identifier(column: Column, suggested: Column) -> Column:
 #     shift = {by = "patient_id", days = 180}
 
 
-KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "shift")
+KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "facts", "shift")
 PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
@@ -352,6 +363,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         words=entry.get("words", {}),
         label=entry.get("label", ""),
         pseudonym=entry.get("pseudonym", False),
+        facts=entry.get("facts"),
         shift=entry.get("shift"),
     )
 
@@ -373,6 +385,8 @@ def _entry(column: Column, folder: Path) -> str:
         lines.append(f"label = {toml_text(column.label)}")
     if column.pseudonym:
         lines.append("pseudonym = true")
+    if column.facts is not None:
+        lines.append(f"facts = {column.facts}")
     if column.shift is not None:
         lines.append(f"shift = {{by = {toml_text(column.shift.by)}, days = {column.shift.days}}}")
     if column.words:

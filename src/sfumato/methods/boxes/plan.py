@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.search_budget import SearchBudget
     from sfumato.randomness import Randomness
-    from sfumato.table.groups import GroupCounts
+    from sfumato.table.groups import GroupCounts, PeopleCounts
 
 
 def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
@@ -331,7 +331,7 @@ class BoxesPlan(Plan):
 class OverlappingAnonymity(KAnonymity):
     """k-anonymity of boxes that may overlap: the same count, with a warning."""
 
-    def finding(self, tally: GroupCounts) -> Finding:
+    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
         finding = super().finding(tally)
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
 
