@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -75,15 +76,26 @@ class Demand:
             self._chances[size] = min((int(lacks.sum()) + 1) / (DEALT + 1), MOST)
         return self._chances[size]
 
-    @property
+    @cached_property
     def _witnesses(self) -> NDArray[np.float64]:
-        """The values that count: of each person one of each column, so that different values are of different people.
+        """The values that count: one of each person in each column, so that different values are of different people.
 
-        Two values are in any box of two people; so there all of them count.
+        It is the rarest of hers, and her other values are NaN. Two values are in any box of two people; so there all of
+        them count.
         """
-        if self.protected.l < 3 or not len(self.protected.people):
-            return self.protected.values
-        return self.protected.one_value_each
+        values, people = self.protected.values, self.protected.people
+        if self.protected.l < 3 or not len(people):
+            return values
+        kept = np.full(values.shape, np.nan)
+        for column in range(values.shape[1]):
+            _, code, counts = np.unique(values[:, column], return_inverse=True, return_counts=True)
+            order = np.lexsort((code, counts[code], people))
+            hers = order[np.flatnonzero(np.diff(people[order], prepend=-1))]  # a row with it, of each person
+            chosen = np.empty(int(people.max(initial=-1)) + 1, dtype=np.int64)
+            chosen[people[hers]] = code[hers]
+            is_chosen = chosen[people] == code
+            kept[is_chosen, column] = values[is_chosen, column]
+        return kept
 
 
 @dataclass(repr=False)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -353,20 +352,6 @@ class Protected:
     people: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros(0, np.int64)
     )  # person of each row, if told apart
-
-    @cached_property
-    def one_value_each(self) -> NDArray[np.float64]:
-        """The values with one of each person in each column, the rarest of hers; NaN for her other values."""
-        kept = np.full(self.values.shape, np.nan)
-        for column in range(self.values.shape[1]):
-            _, code, counts = np.unique(self.values[:, column], return_inverse=True, return_counts=True)
-            order = np.lexsort((code, counts[code], self.people))
-            hers = order[np.flatnonzero(np.diff(self.people[order], prepend=-1))]  # a row with it, of each person
-            chosen = np.empty(int(self.people.max(initial=-1)) + 1, dtype=np.int64)
-            chosen[self.people[hers]] = code[hers]
-            is_chosen = chosen[self.people] == code
-            kept[is_chosen, column] = self.values[is_chosen, column]
-        return kept
 
     def of(self, rows: NDArray[np.int64]) -> Protected:
         """Return some of the rows."""
