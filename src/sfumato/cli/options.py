@@ -29,7 +29,14 @@ ROLE = typer.Option(
     [],
     "--role",
     metavar="COLUMN=ROLE",
-    help="Role of a column: identifier, quasi, sensitive, other or weight; repeatable.",
+    help="Role of a column: identifier, quasi, sensitive, person, other or weight; repeatable.",
+)
+PERSON = typer.Option(
+    None,
+    "--person",
+    metavar="COLUMN",
+    help="Column that tells people apart who have several rows: every promise and risk then counts people. It is not "
+    "released.",
 )
 ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters."
 MEMORY = typer.Option(
@@ -81,12 +88,14 @@ class RoleOptions:
         help="Columns that need no protection, or patterns; '*' stands for all the rest.",
     )
 
+    person: str | None = PERSON
+
     @property
     def roles(self) -> list[str]:
         """All roles as ``COLUMN=ROLE``."""
         lists = {"quasi": self.quasi, "sensitive": self.sensitive, "other": self.other}
         return [
-            *self.role,
+            *roles_with_person(self.role, self.person),
             *(f"{name}={word}" for word, given in lists.items() for names in given for name in split_names(names)),
         ]
 
@@ -94,6 +103,11 @@ class RoleOptions:
     def given(self) -> Schema:
         """The schema file, with the roles of the command line."""
         return schema_of(self.schema, self.roles)
+
+
+def roles_with_person(roles: list[str], person: str | None) -> list[str]:
+    """Return roles as ``COLUMN=ROLE``, with that of the column that tells people apart."""
+    return roles if person is None else [*roles, f"{person}=person"]
 
 
 @dataclass(frozen=True, kw_only=True)

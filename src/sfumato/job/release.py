@@ -8,23 +8,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, warn, wrap_memory_errors
+from sfumato.errors import CannotRelease, SchemaError, TableError, warn, wrap_memory_errors
 from sfumato.job.assess import assess_in_session
 from sfumato.job.job import AssessmentWishes, Job
+from sfumato.job.people import (
+    count_people,
+    find_repeated,
+    prepare_source,
+    promise_history,
+    promise_to_people,
+    require_enough_people,
+    require_no_person,
+    require_one_row_each,
+    require_people,
+)
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.plan.claims.containment import words_of_common_values
-from sfumato.plan.claims.rows import DatesShifted, Pseudonyms
-from sfumato.plan.questions import GroupSizesOf, MissingIn
+from sfumato.plan.questions import GroupSizesOf
 from sfumato.plan.survey import Survey, is_whole
 from sfumato.randomness import Randomness
 from sfumato.release.manifest import Manifest
 from sfumato.risk.functional_copies import find_exact_copies
 from sfumato.risk.safe_shares import SafeShares, least_people, safe_shares
 from sfumato.schema.columns import Role
-from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
-from sfumato.schema.recognition.names import identifier_by_name
-from sfumato.schema.recognition.roles import identifiers_of_people
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.intervals import original_name, original_names
@@ -34,126 +41,9 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method
     from sfumato.methods.search_budget import SearchProgress
-    from sfumato.plan.plan import Claim, Plan
+    from sfumato.plan.plan import Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.release import Release
-
-
-@dataclass(frozen=True, repr=False)
-class Prepared(Preparation):
-    """What was done to a table before its method saw it, and the promises about it."""
-
-    @property
-    def claims(self) -> tuple[Claim[Any], ...]:
-        """The promises about pseudonyms and shifted dates."""
-        named = tuple(Pseudonyms(column=name, one_row_each=not self.repeated) for name in self.pseudonyms)
-        if self.shifted is None:
-            return named
-        columns, shift = self.shifted.columns, self.shifted.shift
-        return (*named, DatesShifted(columns=columns, by=shift.by, days=shift.days, people=self.shifted.people))
-
-    @property
-    def shifted_columns(self) -> tuple[str, ...]:
-        """Columns whose dates were shifted."""
-        return self.shifted.columns if self.shifted else ()
-
-    def require_kept(self, unaltered: Sequence[str]) -> None:
-        """Raise unless the released pseudonyms are exactly those of the rows that they stand beside."""
-        lost = [name for name in self.pseudonyms if name not in unaltered]
-        if lost:
-            raise CannotRelease(
-                "A pseudonym must stay with its row.",
-                found=f"{', '.join(map(repr, lost))} altered or removed by the method",
-                fix="another method, or remove the identifier",
-            )
-
-
-def prepare_source(
-    method: Method, opened: Any, key: str | Path | None, change: Callable[[Any, Callable[..., FittedTable]], Any]
-) -> tuple[Any, Prepared]:
-    """Return the opened source with pseudonyms and shifted dates, if its schema asks for them, and what was done.
-
-    ``change`` is how the engine replaces the table of a source.
-    """
-    if not opened.schema.needs_preparation:
-        if key is not None:
-            raise OptionError("A key is for pseudonyms and shifted dates.", found="neither", fix="leave the key out")
-        return opened, Prepared()
-    require_possible(method, opened.schema, key)
-    done: list[Prepared] = []
-
-    def work(fitted: FittedTable) -> FittedTable:
-        table, preparation = prepare(fitted, read_or_create_key(key))
-        done.append(Prepared(preparation.pseudonyms, preparation.repeated, preparation.shifted))
-        return table
-
-    return change(opened, work), done[0]
-
-
-def require_possible(method: Method, schema: Schema, key: str | Path | None) -> None:
-    """Raise before any work if the method or a missing key rules out what the schema asks for."""
-    named = schema.pseudonym_columns
-    if named and key is None:
-        raise OptionError(
-            f"Pseudonyms in {', '.join(map(repr, named))} need a secret key.",
-            found="no key",
-            fix="--key FILE (in Python key='FILE'); the file is made if it does not exist",
-        )
-    if named and not method.one_row_per_person:
-        raise CannotRelease(
-            "A pseudonym belongs to a person, so the rows must stay those of people.",
-            found=f"method {method.name!r}, which mixes people or alters every column",
-            fix="a method that generalizes, such as boxes, or remove the identifier",
-        )
-
-
-def require_one_row_each(prepared: Prepared, claims: Sequence[Claim[Any]]) -> None:
-    """Raise if people have several rows although a promise about groups counts rows.
-
-    k rows that look alike may then be those of fewer than k people, and the rows of one person, which the pseudonym
-    links, together show more than each of them.
-    """
-    if prepared.repeated and any(claim.kind == "privacy" for claim in claims):
-        raise CannotRelease(
-            "With pseudonyms every person must have one row: promises count rows, not people.",
-            found=f"{prepared.repeated:,} people with several rows",
-            fix="one row for each person",
-        )
-
-
-FEWEST_PEOPLE = 10  # an identifier with at most this many values is the number of no person
-ROWS_PER_PERSON = 10  # nor is one with more rows per value than this, unless its name says so
-
-
-def find_repeated(session: Session[Any, Any], source: Any, randomness: Randomness) -> dict[str, int]:
-    """Return how many values of each removed identifier occur in several rows, if the identifier tells people apart."""
-    if not source.schema.names(Role.IDENTIFIER):
-        return {}
-    names = identifiers_of_people(source.schema.columns, source.kinds)
-    if not names:
-        return {}
-    sizes, missing = {name: GroupSizesOf((name,)) for name in names}, {name: MissingIn(name) for name in names}
-    answers = session.survey(source.only(names), randomness).ask([*sizes.values(), *missing.values()])
-    repeated = {}
-    for name in names:
-        groups, empty = answers[sizes[name]], answers[missing[name]]
-        several = int(groups.groups[groups.sizes > 1].sum()) - (empty > 1)
-        fewest = FEWEST_PEOPLE if identifier_by_name(name) else max(FEWEST_PEOPLE, source.rows // ROWS_PER_PERSON)
-        if several and groups.count - (empty > 0) > fewest:
-            repeated[name] = several
-    return repeated
-
-
-def require_people(repeated: Mapping[str, int]) -> None:
-    """Raise if removed identifiers repeat: k rows that look alike may be those of fewer than k people."""
-    if repeated:
-        raise CannotRelease(
-            "Every row must be another person: promises count rows, not people, so that several rows of one person may "
-            "be a group of their own.",
-            found=", ".join(f"{count:,} values of {name!r} in several rows" for name, count in repeated.items()),
-            fix="one row for each person; or, if rows are to be counted although people have several, "
-            "--rows-not-people (in Python rows_not_people=True)",
-        )
 
 
 log = logging.getLogger("sfumato")
@@ -308,21 +198,28 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     method = job.method
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
-    protected = source.schema.without(Role.IDENTIFIER)
+    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON)
     _require_workable(source.rows, source.schema)
-    repeated = find_repeated(session, source, randomness)
+    people = count_people(session, source, randomness)
+    require_enough_people(method, people)
+    repeated = find_repeated(session, source, randomness) if people is None else {}
     if not job.rows_not_people:
         require_people(repeated)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
-    log.info("%s rows, %d columns: planning with %s", f"{source.rows:,}", len(protected.columns), method.name)
+    told = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
+    log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
-    require_one_row_each(prepared, plan.claims)
+    history = promise_history(plan.claims, opened.schema)
+    if not history:
+        require_one_row_each(prepared, plan.claims)
+    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
-    claims = (*plan.claims, *prepared.claims)
+    if protected.person not in prepared.pseudonyms:
+        require_no_person(work, protected.person)
     verified = session.verify(claims, work)
     _require_protected(plan, protected, work, verified)
     _warn_of_exact_weights(protected, survey, verified)
@@ -341,6 +238,7 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
         unaltered=tuple(name for name in exact if name not in (*prepared.pseudonyms, *prepared.shifted_columns)),
         notes=plan.notes,
         repeated=tuple(repeated),
+        people_in=people,
         revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
         nodes=words_of_common_values(plan, survey, verified.altered, least_people(getattr(method, "k", None))),
     )

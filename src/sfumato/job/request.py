@@ -289,7 +289,8 @@ class Request:
         from sfumato.schema.columns import DAYS, DateShift, Role
 
         if column.name in self.pseudonyms:
-            return replace(column, role=Role.IDENTIFIER, pseudonym=True, reason="")
+            role = column.role if column.role is Role.PERSON else Role.IDENTIFIER
+            return replace(column, role=role, pseudonym=True, reason="")
         if column.name in self.shift_dates:
             return replace(column, shift=DateShift(by=self.by or "", days=self.days or DAYS))
         return column

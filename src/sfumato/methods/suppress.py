@@ -264,10 +264,10 @@ class SuppressPlan(Plan):
             for name, column, own, weight in zip(self.quasi, coded, values, weights, strict=True)
         ]
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
-        sensitive = self.rules.columns_of(block)
+        sensitive, people = self.rules.sensitive_of(block), self.rules.people_of(block)
         generator = self.randomness.stream(f"suppress {number}")
-        hidden = local_groups(grouped, costs, self.rules, sensitive, generator, self.method.search) > 0
+        hidden = local_groups(grouped, costs, self.rules, sensitive, people, generator, self.method.search) > 0
         if self.method.kind == "minimal":
             return hidden
         codes = np.column_stack([column.codes for column in coded]).astype(np.int64)
-        return suppress_more(codes, hidden, self.rules, self.method.extra, generator, sensitive)
+        return suppress_more(codes, hidden, self.rules, self.method.extra, generator, self.rules.columns_of(block))

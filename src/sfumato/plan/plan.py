@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
-from sfumato.table.groups import KeyedGroups
+from sfumato.errors import CannotRelease
+from sfumato.table.groups import KeyedGroups, column_hashes
 from sfumato.table.intervals import BOX, original_names
 
 if TYPE_CHECKING:
@@ -289,6 +290,10 @@ class Evidence:
                 self._groups[columns] = KeyedGroups.of(self.released, columns)
             return self._groups[columns]
 
+    def people(self, person: str) -> NDArray[np.uint64]:
+        """The hash of the person of each released row, from the column of the original that tells people apart."""
+        return column_hashes(self.original, person)[self.origin]
+
     def __reduce__(self) -> tuple[type[Evidence], tuple[Any, ...]]:
         return Evidence, (self.released, self.original, self.origin)
 
@@ -336,10 +341,23 @@ class Claim(ABC, Generic[T]):
         """Count and judge rows that are all in one block."""
         return self.finding(self.tally(evidence))
 
+    def count_people(self, person: str) -> Claim[Any]:
+        """Return the same promise about people instead of rows, told apart by this column of the original.
+
+        A privacy claim that cannot count people is refused: k rows may be those of one person.
+        """
+        if self.kind == "integrity":
+            return self
+        raise CannotRelease(
+            "Every promise must count people where a column tells them apart.",
+            found=f"{type(self).__name__}, which counts rows",
+            fix="another method, such as boxes, mdav or recode, or a table with one row for each person",
+        )
+
     @property
     def needs_original(self) -> bool:
         """Whether the original is needed to recount the claim."""
-        return not self.recountable
+        return not self.recountable or getattr(self, "person", None) is not None
 
     @property
     def protects(self) -> tuple[str, ...]:
@@ -358,8 +376,8 @@ def format_names_without_box(released: Sequence[str]) -> str:
 
 
 def format_count(number: int, unit: str) -> str:
-    """A number of things: ``1 row``, ``2,000 rows``."""
-    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+    """A number of things: ``1 row``, ``2,000 rows``, ``5 people``."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {'people' if unit == 'person' else f'{unit}s'}"
 
 
 def format_counts(numbers: dict[str, int], unit: str) -> str:

@@ -21,7 +21,7 @@ from sfumato.plan.claims.containment import AtMostNames
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
-from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms
+from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms, SharedHistory
 from sfumato.plan.claims.sensitive import EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Finding
 from sfumato.schema.columns import Column, DateShift, Role
@@ -48,6 +48,7 @@ RECORDED = {
         SampledPrivacy,
         ColumnsAllowed,
         Pseudonyms,
+        SharedHistory,
     )
 } | {"ProbabilisticAnonymity": "sfumato.methods.generalize.population"}
 
@@ -66,6 +67,12 @@ class ClaimRecord:
         if name not in RECORDED or not is_dataclass(claim):
             return cls(name=name, parameters=None)
         return cls(name=name, parameters={one.name: plain(getattr(claim, one.name)) for one in fields(claim)})
+
+    @property
+    def person(self) -> str | None:
+        """The column of the original by which the promise counted people; None if it counts rows."""
+        person = (self.parameters or {}).get("person")
+        return person if isinstance(person, str) else None
 
     @property
     def is_recounted(self) -> bool:
@@ -102,6 +109,7 @@ def _frozen(value: Any) -> Any:
 
 
 NO_GUARANTEE = "no guarantee"
+PEOPLE_COUNTED = "(people were counted when the release was made: the released rows alone do not tell them apart)"
 NOT_SHOWN = "(stated: the released rows alone do not show it)"  # after a promise that no reader can recount
 FORMAT = 3  # increased when older versions can no longer read a manifest
 EXACT, BOX_MEAN, ALTERED, NOT_RELEASED = "exact", "box-mean", "altered", "not released"  # rules of sampling weights
@@ -165,6 +173,7 @@ class Manifest:
     notes: Mapping[str, Plain]  # what the method reports about its choices: texts and aggregates
     altered: tuple[str, ...] = ()  # columns whose cells were changed, so that they guarantee no interval
     unaltered: tuple[str, ...] = ()  # columns whose cells are exactly those of the original
+    people_in: int | None = None  # of the original, if a column tells people apart: promises then count people
     repeated: tuple[str, ...] = ()  # removed identifiers that repeat: promises count rows, and people have several
     revealing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # unaltered columns that tell protected ones
     nodes: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)  # words that cover common values
@@ -182,8 +191,13 @@ class Manifest:
         pairs = zip_longest(self.findings, self.claims[: len(self.findings)])
         promises = [(finding.claim, record) for finding, record in pairs if finding.kind == "privacy"]
         # without any record the promises are those of a release in memory: such a bundle is refused
-        shown = [f"{text} {NOT_SHOWN}" if record and not record.is_recounted else text for text, record in promises]
+        shown = [
+            f"{text} {NOT_SHOWN}" if record and not record.is_recounted and record.person is None else text
+            for text, record in promises
+        ]
         told = "; ".join(shown) or NO_GUARANTEE
+        if any(record and record.person for _, record in promises):
+            told += f" {PEOPLE_COUNTED}"
         return f"{told} (rows are counted, not people: {', '.join(self.repeated)} repeats)" if self.repeated else told
 
     @property
@@ -235,6 +249,7 @@ class Manifest:
         altered: Sequence[str] = (),
         unaltered: Sequence[str] = (),
         repeated: Sequence[str] = (),
+        people_in: int | None = None,
         revealing: Mapping[str, tuple[str, ...]] | None = None,
         nodes: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
         notes: Mapping[str, Any],
@@ -257,6 +272,7 @@ class Manifest:
             altered=tuple(altered),
             unaltered=tuple(unaltered),
             repeated=tuple(repeated),
+            people_in=people_in,
             revealing=dict(revealing or {}),
             nodes=dict(nodes or {}),
         )
@@ -392,6 +408,10 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
     return manifest if _has_right_types(manifest) else None
 
 
+def _counts(manifest: Manifest) -> tuple[int, ...]:
+    return manifest.rows_in or 0, manifest.people_in or 0, manifest.rows_out, manifest.format
+
+
 def _has_right_types(manifest: Manifest) -> bool:
     """Return whether every field has the type that it is declared with: a dataclass takes anything."""
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
@@ -407,5 +427,5 @@ def _has_right_types(manifest: Manifest) -> bool:
         all(isinstance(text, str) for text in texts)
         and all(isinstance(mapping, Mapping) for mapping in mappings)
         and all(isinstance(truth, bool) for truth in truths)
-        and all(type(rows) is int and rows >= 0 for rows in (manifest.rows_in or 0, manifest.rows_out, manifest.format))
+        and all(type(rows) is int and rows >= 0 for rows in _counts(manifest))
     )

@@ -104,6 +104,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
         return "replaced by pseudonyms"
     if column.role is Role.IDENTIFIER:
         return "removed"
+    if column.role is Role.PERSON:
+        return "removed; people are counted by it"
     if column.role is Role.WEIGHT and manifest.sampling_weights == BOX_MEAN:
         return "mean and range of each box"
     if is_interval(column.name, released):

@@ -64,10 +64,12 @@ class Role(StrEnum):
     IDENTIFIER = "identifier"  # identifies a person; removed
     QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
     SENSITIVE = "sensitive"  # what an intruder wants to learn; kept; methods that form groups make them diverse in it
+    PERSON = "person"  # tells people apart, who may have several rows; not released, and every promise counts them
     OTHER = "other"  # none of these; kept
     WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
 
+NAMING = (Role.IDENTIFIER, Role.PERSON)  # roles that name people: removed, or released as a pseudonym
 Member = TypeVar("Member", Role, Kind)
 MOST_PARTS = 500  # of a key in a file
 DAYS, MOST_DAYS = 180, 36_500  # default and largest shift of dates
@@ -113,6 +115,7 @@ class Column:
     words: Mapping[str, Corners] = field(default_factory=dict, repr=False, hash=False)  # fuzzy sets over the numbers
     label: str = ""  # what the column means, in words, for the codebook
     pseudonym: bool = False  # whether an identifier is released as a keyed pseudonym instead of being removed
+    facts: int | None = None  # of a person with a pseudonym: rows that an intruder may know; None: all of them
     shift: DateShift | None = None  # by whom and how far dates are shifted before the release
 
     def __post_init__(self) -> None:
@@ -132,14 +135,25 @@ class Column:
         set_field(self, "words", check_words(self.words, self.name))
         if not isinstance(self.label, str):
             raise SchemaError(f"The label of column {self.name!r} must be a text.", found=type(self.label).__name__)
-        if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role is not Role.IDENTIFIER):
+        if not isinstance(self.pseudonym, bool) or (self.pseudonym and self.role not in NAMING):
             raise SchemaError(
-                f"Only an identifier can be released as a pseudonym, and {self.name!r} must say so by true or false.",
+                f"Only an identifier or a person can be released as a pseudonym, and {self.name!r} must say so by true "
+                "or false.",
                 found=f"role {self.role}",
                 fix='role = "identifier" and pseudonym = true',
             )
+        if self.facts is not None and (type(self.facts) is not int or self.facts < 1 or not self.links_rows):
+            raise SchemaError(
+                f"The facts of column {self.name!r} must be a whole number from 1, for a person with a pseudonym.",
+                fix='role = "person", pseudonym = true and facts = 2',
+            )
         if self.shift is not None:
             set_field(self, "shift", DateShift.of(self.shift, self.name))
+
+    @property
+    def links_rows(self) -> bool:
+        """Whether released pseudonyms link all rows of a person."""
+        return self.pseudonym and self.role is Role.PERSON
 
 
 def nearest(name: str, names: Collection[str]) -> str:
@@ -210,7 +224,7 @@ def role_by_name_or_pattern(name: str, roles: Mapping[str, Role]) -> Role | None
 
 def keep_identifier(column: Column, suggested: Column) -> Column:
     """Return the column of a pattern, but as an identifier if it looks like one."""
-    if suggested.role is not Role.IDENTIFIER or column.role is Role.IDENTIFIER:
+    if suggested.role is not Role.IDENTIFIER or column.role in NAMING:
         return column
     return replace(suggested, reason=f"{suggested.reason}; a pattern does not release it, only its full name does")
 
@@ -245,12 +259,13 @@ def keep_identifier(column: Column, suggested: Column) -> Column:
 #     shift = {by = "patient_id", days = 180}
 
 
-KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "shift")
+KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "facts", "shift")
 PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
 # Roles: identifier (removed), quasi (protected), sensitive (kept; a method that forms groups gives each group at least
-# l of its values), other (kept), weight (kept, and used by statistics).
+# l of its values), person (removed; people with several rows are told apart by it, and every promise counts people),
+# other (kept), weight (kept, and used by statistics).
 """
 
 
@@ -348,6 +363,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         words=entry.get("words", {}),
         label=entry.get("label", ""),
         pseudonym=entry.get("pseudonym", False),
+        facts=entry.get("facts"),
         shift=entry.get("shift"),
     )
 
@@ -369,6 +385,8 @@ def _entry(column: Column, folder: Path) -> str:
         lines.append(f"label = {toml_text(column.label)}")
     if column.pseudonym:
         lines.append("pseudonym = true")
+    if column.facts is not None:
+        lines.append(f"facts = {column.facts}")
     if column.shift is not None:
         lines.append(f"shift = {{by = {toml_text(column.shift.by)}, days = {column.shift.days}}}")
     if column.words:

@@ -203,14 +203,14 @@ def prepare(fitted: FittedTable, key: SecretKey) -> tuple[FittedTable, Preparati
         cells = make_pseudonyms(fitted.table.arrow.column(name), key)
         repeated += _count_repeated(fitted.table, name, cells)
         table = _replace_cells(table, name, cells, Kind.TEXT)
-    seen = Schema(tuple(map(_column_after, schema.columns)))
+    seen = Schema(tuple(map(_column_after, schema.columns)), schema.person)
     return FittedTable(table, seen), Preparation(schema.pseudonym_columns, repeated, shifted)
 
 
 def _column_after(column: Column) -> Column:
     """Return a column as the method sees it; shifted dates may lie outside the declared domain."""
     if column.pseudonym:
-        return replace(column, role=Role.OTHER, pseudonym=False, kind=None, domain=None)
+        return replace(column, role=Role.OTHER, pseudonym=False, facts=None, kind=None, domain=None)
     return column if column.shift is None else replace(column, shift=None, domain=None)
 
 

@@ -116,7 +116,7 @@ def _in_order(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
 
 
 def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], Mapping[str, ColumnFacts]]) -> None:
-    """Raise unless every declared domain, fuzzy set and weight fits the cells.
+    """Raise unless every declared domain, fuzzy set and weight fits the cells, and every row has its person.
 
     ``ask(names, count_distinct)`` returns facts about the cells of these columns.
     """
@@ -124,7 +124,8 @@ def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], 
     if len(weights) > 1:
         raise SchemaError("At most one column may have the role weight.", found=", ".join(map(repr, weights)))
     declared = [column for column in columns if column.domain is not None or column.words]
-    needed = list(dict.fromkeys([*(column.name for column in declared), *weights]))
+    people = [column.name for column in columns if column.role is Role.PERSON]
+    needed = list(dict.fromkeys([*(column.name for column in declared), *weights, *people]))
     facts = ask(needed, False) if needed else {}
     for column in declared:
         _require_numeric(column, facts[column.name])
@@ -132,6 +133,8 @@ def require_fit(columns: Sequence[Column], ask: Callable[[Sequence[str], bool], 
             _require_within(column, facts[column.name])
     for name in weights:
         _require_weights(name, facts[name])
+    for name in people:
+        _require_named(name, facts[name])
 
 
 def _require_numeric(column: Column, facts: ColumnFacts) -> None:
@@ -150,6 +153,15 @@ def _require_within(column: Column, facts: ColumnFacts) -> None:
             f"The domain of column {column.name!r} must contain every number of the column.",
             found=" and ".join(sides),
             fix="widen the domain, or correct the cells",
+        )
+
+
+def _require_named(name: str, facts: ColumnFacts) -> None:
+    if facts.missing:
+        raise SchemaError(
+            f"Every row must have its person, in column {name!r}.",
+            found=f"{facts.missing:,} of {facts.rows:,} rows without one",
+            fix="remove these rows, or give each of them a value of its own",
         )
 
 
@@ -185,8 +197,12 @@ class Schema:
     columns : tuple of Column
         The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
         protected), ``"sensitive"`` (kept; a method that forms groups gives each group at least ``l`` of its
-        values), ``"other"`` (kept) and ``"weight"`` (sampling weight, used by statistics and kept; :class:`Boxes`
-        releases the mean and the range of each box).
+        values), ``"person"`` (tells people apart who have several rows; removed, and every promise counts people),
+        ``"other"`` (kept) and ``"weight"`` (sampling weight, used by statistics and kept; :class:`Boxes` releases the
+        mean and the range of each box).
+    person : str, optional
+        The column that tells people apart. By default the one with the role person. It stays known where that column
+        itself is left out, so that a method can count people and still has no such column to release.
 
     Examples
     --------
@@ -199,6 +215,7 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    person: str | None = None
     _by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -209,6 +226,10 @@ class Schema:
                 "A schema must name each column once.", found=f"{', '.join(map(repr, repeated))} more than once"
             )
         object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
+        people = self.names(Role.PERSON)
+        if len(people) > 1:
+            raise SchemaError("At most one column may have the role person.", found=", ".join(map(repr, people)))
+        object.__setattr__(self, "person", people[0] if people else self.person)
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._by_name:
@@ -382,7 +403,7 @@ class Schema:
         role : Role
             The role of the columns to remove.
         """
-        return Schema(tuple(column for column in self.columns if column.role is not role))
+        return Schema(tuple(column for column in self.columns if column.role is not role), self.person)
 
 
 def _require_all_in(columns: Sequence[Column], names: Sequence[str]) -> None:

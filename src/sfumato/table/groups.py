@@ -348,6 +348,53 @@ class GroupCounts:
         return int(self.counts.sum())
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class PeopleCounts:
+    """Number of different people in each group; the people are kept only of groups that have fewer than ``enough``.
+
+    The number is exact for a group whose rows were counted together. A group of several parts may have more people than
+    that where one of its parts already had enough.
+    """
+
+    keys: GroupKeys
+    counts: NDArray[np.int64]  # (groups,)
+    group: NDArray[np.int64]  # place in ``keys`` of each person that is kept
+    person: NDArray[np.uint64]  # hash of that person
+    enough: int
+
+    @classmethod
+    def of(cls, groups: KeyedGroups, people: NDArray[np.uint64], enough: int) -> PeopleCounts:
+        """Count the people of each group, given the hash of each row's person."""
+        group, person = _distinct_pairs(groups.labels, people)
+        counts = np.bincount(group, minlength=groups.size)
+        few = counts[group] < enough
+        return cls(groups.keys, counts, group[few], person[few], enough)
+
+    def merge(self, other: PeopleCounts) -> PeopleCounts:
+        """Count the people of groups that have the same key together."""
+        groups = KeyedGroups.of_keys(self.keys.followed_by(other.keys))
+        counts = np.zeros(groups.size, dtype=np.int64)
+        np.maximum.at(counts, groups.labels, np.concatenate([self.counts, other.counts]))
+        group = groups.labels[np.concatenate([self.group, other.group + len(self.keys)])]
+        group, person = _distinct_pairs(group, np.concatenate([self.person, other.person]))
+        counts = np.maximum(counts, np.bincount(group, minlength=groups.size))
+        few = counts[group] < self.enough
+        return PeopleCounts(groups.keys, counts, group[few], person[few], self.enough)
+
+    @property
+    def rows(self) -> int:
+        """Number of people in all groups; a person counts once in each of her groups."""
+        return int(self.counts.sum())
+
+
+def _distinct_pairs(
+    labels: NDArray[np.int64], values: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return each pair of label and value once."""
+    first = first_rows(KeyedGroups.of_keys(np.stack([labels.astype(np.uint64), values], axis=1)).labels)
+    return labels[first], values[first]
+
+
 def _label_keys(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return a dense label for each key; equal keys have the same label."""
     kind = pa.binary(cells.shape[1] * cells.itemsize)

@@ -137,6 +137,7 @@ MEANINGS = {  # what each role does, as buttons say it
     Role.SENSITIVE: "release it: it is what an intruder wants to learn",
     Role.OTHER: "release it as it is",
     Role.IDENTIFIER: "remove it: it names a person",
+    Role.PERSON: "remove it, and count people by it: a person has several rows",
     Role.WEIGHT: "a sampling weight",
 }
 ROLE_NAMES = {
@@ -144,6 +145,7 @@ ROLE_NAMES = {
     Role.SENSITIVE: "sensitive",
     Role.OTHER: "other",
     Role.IDENTIFIER: "identifier",
+    Role.PERSON: "person",
     Role.WEIGHT: "weight",
 }
 

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hull
     from sfumato.methods.boxes import diverse_kernels as diverse_partition
     from sfumato.methods.boxes import partition_kernels as partition
 
-    if protected.is_needed and are_plain_hulls and not problem.median:
+    if protected.is_needed and are_plain_hulls and not problem.median and not len(protected.people):
         return functools.partial(diverse_partition.split, diverse_partition.DiverseProblem(problem, protected.apart))
     return functools.partial(partition.split, problem)
 
@@ -99,7 +99,7 @@ def _only_axis(
     values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, protected: Protected
 ) -> int | None:
     """Return the only axis that causes cost, if it is numeric and boxes need no diversity; None otherwise."""
-    if axes.have_trees or protected.is_needed:
+    if axes.have_trees or protected.is_needed or len(protected.people):
         return None
     costly = (axis for axis in range(values.shape[1]) if weights[:, axis].any() and np.ptp(values[:, axis]) > 0.0)
     first, second = next(costly, None), next(costly, None)  # two are enough to know: the others are not looked at
@@ -160,6 +160,7 @@ def problem_of(
         median=median,
         trees=trees_of([axis.steps for axis in axes.all]),
         faces=HULLS if faces is None else faces,
+        people=protected.people,
     )
 
 
@@ -266,7 +267,10 @@ def _costs(problem: PartitionProblem, boxes: BoxPartition) -> NDArray[np.float64
 
 def _part(problem: PartitionProblem, rows: NDArray[np.int64]) -> PartitionProblem:
     return problem._replace(
-        values=problem.values[rows], weights=problem.weights[rows], protected=problem.protected[rows]
+        values=problem.values[rows],
+        weights=problem.weights[rows],
+        protected=problem.protected[rows],
+        people=problem.people[rows] if len(problem.people) else problem.people,
     )
 
 
@@ -284,8 +288,7 @@ class SampledRows:
 
     def of(self, rows: NDArray[np.int64]) -> SampledRows:
         """Return a subset of the rows."""
-        values = self.protected.values[rows]
-        return SampledRows(self.places[rows], self.weights[rows], replace(self.protected, values=values), self.axes)
+        return SampledRows(self.places[rows], self.weights[rows], self.protected.of(rows), self.axes)
 
     @property
     def widths(self) -> NDArray[np.float64]:
@@ -304,9 +307,10 @@ class SampledRows:
         whole = covering_widths(trees, 0, ordered[:1], ordered[-1:])
         return np.asarray(ends[covering_widths(trees, 0, ordered[ends - 1], ordered[ends]) >= whole])
 
-    @property
-    def is_diverse(self) -> bool:
-        """Whether every protected column has ℓ values; then any block that contains these rows can be released."""
+    def is_diverse(self, least: int) -> bool:
+        """Whether every protected column has ℓ values, and ``least`` people are here: such a block can be released."""
+        if len(self.protected.people) and len(np.unique(self.protected.people)) < least:
+            return False
         return all(
             _values_apart(column, distance, self.protected.l) >= self.protected.l
             for column, distance in zip(self.protected.values.T, self.protected.separation, strict=True)
@@ -337,7 +341,7 @@ def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:
         if len(ends):
             threshold = float(ordered[ends[np.argmin(np.abs(ends - len(ordered) // 2))] - 1])
             below = places[:, axis] <= threshold
-            if all(sample.of(np.flatnonzero(side)).is_diverse for side in (below, ~below)):
+            if all(sample.of(np.flatnonzero(side)).is_diverse(least) for side in (below, ~below)):
                 return int(axis), threshold
     return None
 
@@ -368,6 +372,13 @@ class Protected:
     values: NDArray[np.float64]
     separation: NDArray[np.float64]
     apart: NDArray[np.float64]  # least distance of different values along each axis; 0: the axis is not protected
+    people: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # person of each row, if told apart
+
+    def of(self, rows: NDArray[np.int64]) -> Protected:
+        """Return some of the rows."""
+        return replace(self, values=self.values[rows], people=self.people[rows] if len(self.people) else self.people)
 
     @property
     def is_needed(self) -> bool:
@@ -382,6 +393,7 @@ class DiversityRule:
     l: int
     columns: tuple[str, ...]
     epsilon: Mapping[str, float]
+    person: str | None = None  # column that tells people apart: boxes are then those of k people
 
     @classmethod
     def of(
@@ -389,7 +401,7 @@ class DiversityRule:
     ) -> DiversityRule:
         """Return the rule that ℓ and ε give for a table."""
         if l < 2:
-            return cls(l, (), {})
+            return cls(l, (), {}, schema.person)
         columns = schema.names(Role.SENSITIVE) or schema.names(Role.QUASI)
         given = dict(epsilon) if isinstance(epsilon, Mapping) else {}
         absent = [name for name in given if name not in schema]
@@ -404,13 +416,22 @@ class DiversityRule:
             )
         columns = tuple(dict.fromkeys([*columns, *given]))
         everywhere = float(epsilon) if isinstance(epsilon, int | float) else 0.0
-        return cls(l, columns, {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric})
+        apart = {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric}
+        return cls(l, columns, apart, schema.person)
 
-    def protect(self, rows: Table, axes: Axes) -> Protected:
-        """Return the protected columns of these rows."""
+    def is_joined(self, axes: Axes) -> bool:
+        """Whether a protected column is no axis, so that boxes are joined for it after the cuts."""
+        return self.l > 1 and any(name not in axes.names for name in self.columns)
+
+    def protect(self, rows: Table, axes: Axes, *, along_axes: bool | None = None) -> Protected:
+        """Return the protected columns of these rows: all, only those that are axes, or only the others.
+
+        Cuts see those that are axes only: a cut that depends on other values would tell them.
+        """
         hidden = {axis.name: axis for axis in axes.all}
-        values = np.empty((rows.rows, len(self.columns)))
-        for position, name in enumerate(self.columns):
+        columns = [name for name in self.columns if along_axes is None or (name in hidden) == along_axes]
+        values = np.empty((rows.rows, len(columns)))
+        for position, name in enumerate(columns):
             if name in hidden:
                 values[:, position] = hidden[name].coordinates(rows)
             elif rows.kinds[name].is_numeric:
@@ -423,8 +444,9 @@ class DiversityRule:
         return Protected(
             self.l,
             values,
-            np.array([self.epsilon.get(name, 0.0) for name in self.columns]),
+            np.array([self.epsilon.get(name, 0.0) for name in columns]),
             np.array([self._apart(axis) for axis in axes.all]),
+            np.zeros(0, np.int64) if self.person is None else rows.coded(self.person).codes.astype(np.int64),
         )
 
     def _apart(self, axis: NumberAxis | SetAxis) -> float:

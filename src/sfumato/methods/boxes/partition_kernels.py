@@ -58,6 +58,9 @@ POINT_MASS_AXES = 32  # axes with the largest pressures, the only ones along whi
 POINT_MASS_SHARE = 0.15  # share of them from which on a cut beside the value is considered
 
 
+NOBODY = np.zeros(0, np.int64)  # people are not told apart: every record is another person
+
+
 class PartitionProblem(NamedTuple):
     """The records to be partitioned. Rows are records, columns are axes."""
 
@@ -74,6 +77,7 @@ class PartitionProblem(NamedTuple):
     median: bool  # whether to use the Mondrian rule: cut the axis with the widest range ÷ scale at its median
     faces: CellFaces = HULLS  # where boxes may end, if they are cells
     trees: Trees = NO_TREES  # of axes whose values are ranks in a tree; they come before the sets
+    people: NDArray[np.int64] = NOBODY  # person of each record, if a box needs k people
 
 
 @jit
@@ -92,11 +96,41 @@ def is_apart(value, last, separation):
 
 
 @jit
-def diverse(problem, rows):
-    """Return whether the records have l values of each protected column that are pairwise ``separation`` apart.
+def enough_people(problem, rows):
+    """Return whether the records are those of at least k people; it ends at the k-th of them."""
+    if len(problem.people) == 0:
+        return len(rows) >= problem.k
+    found = np.empty(problem.k, np.int64)
+    count = 0
+    for row in rows:
+        person, is_new = problem.people[row], True
+        for place in range(count):
+            if found[place] == person:
+                is_new = False
+                break
+        if is_new:
+            found[count] = person
+            count += 1
+            if count == problem.k:
+                return True
+    return False
 
-    Values are chosen greedily from the smallest up, which gives the largest possible number of them (XK §IV).
+
+@jit
+def is_checked(problem):
+    """Return whether a box needs more than k records: values that differ, or k people."""
+    return len(problem.people) > 0 or (problem.l > 1 and problem.protected.shape[1] > 0)
+
+
+@jit
+def diverse(problem, rows):
+    """Return whether the records are those of k people and have l values of each protected column, far enough apart.
+
+    Values are pairwise ``separation`` apart. They are chosen greedily from the smallest up, which gives the largest
+    possible number of them (XK §IV).
     """
+    if not enough_people(problem, rows):
+        return False
     for column in range(problem.protected.shape[1]):
         last = -np.inf
         for found in range(problem.l):
@@ -114,7 +148,7 @@ def diverse(problem, rows):
 @jit
 def both_diverse(problem, rows, position):
     """Return whether both sides of a cut are diverse."""
-    if problem.l < 2 or problem.protected.shape[1] == 0:
+    if not is_checked(problem):
         return True
     return diverse(problem, rows[:position]) and diverse(problem, rows[position:])
 
@@ -277,7 +311,7 @@ def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best
     values, weights, set_start, trees = own.values, own.weights, own.set_start, problem.trees
     count, k, at, axis = len(keys), problem.k, 0, own.axis[local]
     is_set, is_cell = is_category(problem, axis), local < own.bounds.shape[1]
-    checked = problem.l > 1 and problem.protected.shape[1] > 0
+    checked = is_checked(problem)
     open_tally(tally, bits, own.bounds)
     for position in range(1, count - k + 1):
         add(tally, bits, values, weights, set_start, trees, order[position - 1])

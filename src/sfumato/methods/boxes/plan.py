@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.partition import DiversityRule
+    from sfumato.methods.boxes.partition import DiversityRule, Protected
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.search_budget import SearchBudget
     from sfumato.randomness import Randomness
-    from sfumato.table.groups import GroupCounts
+    from sfumato.table.groups import GroupCounts, PeopleCounts
 
 
 def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
@@ -160,18 +160,22 @@ class BoxesPlan(Plan):
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
         edges = replace(self.edges, block=number)
-        cell_faces = edges.cell_faces(numbers, self.axes.numbers)
+        along_axes = self.diversity.protect(block, self.axes, along_axes=True)
+        cell_faces = edges.cell_faces(numbers, self.axes.numbers, along_axes.people)
         weights = self.sensitivities.of(block)
-        boxes = self._partition(block, values, weights, cell_faces)
+        boxes = self._partition(along_axes, values, weights, cell_faces)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            searched = self._search(block, values, weights, boxes, cell_faces, number)
+            searched = self._search(block, along_axes, values, weights, boxes, cell_faces, number)
             boxes, searches = searched.boxes, (searched.trace,)
         if self.sensitivities.rules is not None:
-            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
+            plain = replace(self.sensitivities, rules=None).of(block)
+            without = self._partition(along_axes, values, plain, cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
-        faces = edges.faces(boxes, numbers, self.axes.numbers)
+        if self.diversity.is_joined(self.axes):
+            boxes = self._join(block, along_axes, boxes, values, weights, number)
+        faces = edges.faces(boxes, numbers, self.axes.numbers, along_axes.people)
         labels = [
             self._labels(boxes, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
@@ -184,22 +188,53 @@ class BoxesPlan(Plan):
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(
-        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], cell_faces: CellFaces | None
+        self,
+        protected: Protected,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        cell_faces: CellFaces | None,
     ) -> BoxPartition:
+        is_joined = self.diversity.is_joined(self.axes) and not self.axes.have_trees
         return partition(
             values,
             weights,
             self.axes,
             k=self.options.k,
-            protected=self.diversity.protect(block, self.axes),
+            protected=protected,
             median=self.options.cut == "median",
-            note_cuts=cell_faces is not None or self.options.search is not None,
+            note_cuts=cell_faces is not None or self.options.search is not None or is_joined,
             faces=cell_faces,
         )
+
+    def _join(
+        self,
+        block: Table,
+        along_axes: Protected,
+        boxes: BoxPartition,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        number: int,
+    ) -> BoxPartition:
+        """Join boxes until all are diverse in the columns that are no axes, which had no say in the cuts."""
+        from sfumato.methods.boxes.joining import Demand, join_nearest, join_until_diverse
+
+        sensitive = self.diversity.protect(block, self.axes, along_axes=False)
+        demand = Demand(sensitive, self.options.k, self.randomness.stream(f"joined boxes {number}"))
+        if not len(boxes.cuts):
+            return join_nearest(boxes, values, demand)
+        numbers, edges = len(self.axes.numbers), replace(self.edges, block=number)
+
+        def cut(rows: NDArray[np.int64]) -> BoxPartition:
+            people = along_axes.of(rows).people
+            faces = edges.cell_faces(values[rows, :numbers], self.axes.numbers, people)
+            return self._partition(along_axes.of(rows), values[rows], weights[rows], faces)
+
+        return join_until_diverse(boxes, values, demand, cut)
 
     def _search(
         self,
         block: Table,
+        protected: Protected,
         values: NDArray[np.float64],
         weights: NDArray[np.float32],
         boxes: BoxPartition,
@@ -216,7 +251,6 @@ class BoxesPlan(Plan):
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
-        protected = self.diversity.protect(block, self.axes)
         problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
@@ -300,7 +334,7 @@ class BoxesPlan(Plan):
 class OverlappingAnonymity(KAnonymity):
     """k-anonymity of boxes that may overlap: the same count, with a warning."""
 
-    def finding(self, tally: GroupCounts) -> Finding:
+    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
         finding = super().finding(tally)
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
 

@@ -176,6 +176,7 @@ def problem_of(problem, rows, weights):
         problem.median,
         problem.faces,
         problem.trees,
+        problem.people[rows] if len(problem.people) > 0 else problem.people,
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import argsort, total_of
-from sfumato.methods.boxes.partition_kernels import diverse
+from sfumato.methods.boxes.partition_kernels import diverse, is_checked
 from sfumato.methods.boxes.search_branch_kernels import (
     box_costs,
     cost_of_forms,
@@ -146,7 +146,9 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             temperature = warm * (cooled * cooled)
             if rise > 20.0 * temperature or generator.random() >= math.exp(-rise / temperature):
                 continue
-        if problem.l > 1 and not (diverse(problem, desk[0, : count[0]]) and diverse(problem, desk[1, : count[1]])):
+        if is_checked(problem) and not (
+            diverse(problem, desk[0, : count[0]]) and diverse(problem, desk[1, : count[1]])
+        ):
             continue
         used[0] = max(used[0], pair[1] + 1)
         for side in range(2):

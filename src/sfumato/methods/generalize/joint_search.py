@@ -23,7 +23,6 @@ import numpy as np
 
 from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
-from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -236,7 +235,7 @@ def least_lossy(
     Not worse than the best combination of levels, as long as no more combinations than ``COMBINATIONS`` exist.
     """
     counts = JointCounts.of(columns)
-    pairs = [(one, SensitiveCounts.of(counts.of_row, one.codes, len(one.values))) for one in sensitive]
+    pairs = [(one, one.counts(counts.of_row)) for one in sensitive]
 
     def holds(recodings: Sequence[NDArray[np.int32]]) -> bool:
         return counts.share_allowed(recodings, rules, pairs) >= 1.0 - beta

@@ -75,9 +75,7 @@ class RecodingCost:
         joint = JointCounts.of(_append_people(columns, people))
         self._counts = np.bincount(joint.of_row[: self.rows], minlength=len(joint.counts))
         self._people = None if people is None else np.bincount(joint.of_row[self.rows :], minlength=len(joint.counts))
-        self._sensitive = [
-            (one, SensitiveCounts.of(joint.of_row[: self.rows], one.codes, len(one.values))) for one in sensitive
-        ]
+        self._sensitive = [(one, one.counts(joint.of_row[: self.rows])) for one in sensitive]
         self._codes = [
             [(level[column.value_of_row].astype(np.int64), int(level.max()) + 1) for level in column.levels]
             for column in joint.columns
@@ -200,15 +198,15 @@ class GlobalPlan(RecodingPlan):
 
     population: PopulationGroups | None = None
 
-    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table, block: Table) -> NDArray[np.bool_]:
         """Mark the rows in groups that the rules allow; with a population, k speaks of its people."""
         if self.population is None:
-            return super().rows_to_keep(released)
+            return super().rows_to_keep(released, block)
         names = self.released_names(self.quasi)
         labels, groups = group_labels(released, names), KeyedGroups.of(released, names)
         people = np.zeros(int(labels.max(initial=-1)) + 1, dtype=np.int64)
         people[labels[first_rows(groups.labels)]] = self.population.people(GroupCounts.of(groups))
-        return self.rules.mark_rows(labels, released, people)
+        return self.rules.mark_rows(labels, block, people)
 
 
 def global_plan(

@@ -231,8 +231,11 @@ class LocalPlan(Plan):
             level * (len(column.values) + 1) + np.array(column.levels)[level, column.positions(block)]
             for column, level in zip(self.columns, levels.T, strict=True)
         ]
-        sizes = np.unique(np.column_stack(nodes), axis=0, return_counts=True)[1]
-        return self.rules.are_enough(sizes)
+        labels = np.unique(np.column_stack(nodes), axis=0, return_inverse=True)[1].ravel()
+        people = self.rules.people_of(block)
+        if people is not None:
+            labels = np.unique(np.stack([labels, people]), axis=1)[0]
+        return self.rules.are_enough(np.bincount(labels))
 
     def _grouped(self, block: Table, number: int, k: int, seconds: float) -> NDArray[np.int64]:
         """Return the levels with which every group has at least k rows."""
@@ -243,7 +246,8 @@ class LocalPlan(Plan):
             grouped,
             [column.costs for column in self.columns],
             replace(self.rules, k=k),
-            self.rules.columns_of(block),
+            self.rules.sensitive_of(block),
+            self.rules.people_of(block),
             self.randomness.stream(f"local recoding {number}"),
             seconds,
         )

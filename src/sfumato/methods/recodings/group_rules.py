@@ -7,10 +7,11 @@ groups are suppressed, and give the promises that are recounted on the released 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import OptionError, SchemaError
 from sfumato.methods.base import choose_l, default_questions, require_enough_values
@@ -29,10 +30,10 @@ from sfumato.plan.claims.sensitive_groups import (
 from sfumato.plan.questions import DistinctIn
 from sfumato.schema.columns import Role
 from sfumato.schema.suggested_hierarchies import tree_for
+from sfumato.table.groups import first_rows, refine
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sfumato.plan.plan import Claim
@@ -105,10 +106,33 @@ class SensitiveColumn:
     rule: SensitiveRule
     codes: NDArray[np.int32]
     values: pa.Array
+    people: NDArray[np.int32] | None = None  # person of each row, if a column tells people apart
 
     def counts(self, labels: NDArray[np.int64]) -> SensitiveCounts:
-        """Count the values in each group of rows."""
-        return SensitiveCounts.of(labels, self.codes, len(self.values))
+        """Count the rows of each value in each group or, if people are told apart, its people."""
+        if self.people is None:
+            return SensitiveCounts.of(labels, self.codes, len(self.values))
+        pairs = refine(labels, self.codes, len(self.values))
+        once = first_rows(refine(pairs, self.people, int(self.people.max(initial=-1)) + 1))
+        return SensitiveCounts.of(labels[once], self.codes[once], len(self.values))
+
+    def of_different_people(self) -> SensitiveColumn:
+        """Return the column with one value of each person, her rarest one; her other values count for nothing.
+
+        So l different values are those of l different people. Two values are in any group of two people; and where
+        nobody has two values nothing changes.
+        """
+        assert self.people is not None
+        rarity = np.bincount(self.codes, minlength=len(self.values))[self.codes]
+        order = np.lexsort((self.codes, rarity, self.people))
+        witness = np.empty(int(self.people.max(initial=-1)) + 1, dtype=np.int32)
+        witness[self.people[order[::-1]]] = self.codes[order[::-1]]
+        is_other = witness[self.people] != self.codes
+        if self.rule.l < 3 or self.rule.l_kind != "distinct" or not is_other.any():
+            return self
+        nothing = pa.concat_arrays([self.values, pa.nulls(1, self.values.type)])
+        codes = np.where(is_other, np.int32(len(self.values)), self.codes)
+        return replace(self, codes=codes, values=nothing, rule=replace(self.rule, l=self.rule.l + 1))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -118,6 +142,7 @@ class GroupRules:
     k: int = 1
     average_risk: float | None = None
     sensitive: tuple[SensitiveRule, ...] = ()
+    person: str | None = None  # column that tells people apart: k and l then count people
 
     @property
     def allow_all(self) -> bool:
@@ -132,11 +157,31 @@ class GroupRules:
         )
 
     def columns_of(self, rows: Table) -> list[SensitiveColumn]:
+        """Return the columns of some rows that the rules speak of.
+
+        Where a column tells people apart it is one of them: k people are k different values of it.
+        """
+        if self.person is None:
+            return self.sensitive_of(rows)
+        people = rows.coded(self.person)
+        rule = SensitiveRule(column=self.person, l=self.k, l_kind="distinct", c=1.0, t=None, distance="equal")
+        return [SensitiveColumn(rule, people.codes, people.values), *self.sensitive_of(rows)]
+
+    def people_of(self, rows: Table) -> NDArray[np.int32] | None:
+        """Return the person of each row as a number; None if rows are counted."""
+        return None if self.person is None else rows.coded(self.person).codes
+
+    def sensitive_of(self, rows: Table) -> list[SensitiveColumn]:
         """Return the sensitive columns of some rows that the rules speak of."""
-        columns = []
+        columns, people = [], self.people_of(rows)
         for rule in self.sensitive:
             coded = rows.coded(rule.column)
-            columns.append(SensitiveColumn(rule, coded.codes, coded.values))
+            column = SensitiveColumn(rule, coded.codes, coded.values, people)
+            if people is None or rule.t is None:
+                columns.append(column if people is None else column.of_different_people())
+                continue
+            columns.append(replace(column, rule=replace(rule, l=1)))
+            columns.append(replace(column, rule=replace(rule, t=None)).of_different_people())
         return columns
 
     def mark_rows(
@@ -227,7 +272,7 @@ def make_rules(
         rules.append(
             SensitiveRule(column=name, l=wanted, l_kind=l_kind, c=c, t=t, distance=kind, order=order, tree=tree)
         )
-    return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules))
+    return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules), person=schema.person)
 
 
 def _find_order(

@@ -40,10 +40,13 @@ def local_groups(
     costs: Sequence[Sequence[NDArray[np.float64]]],
     rules: GroupRules,
     sensitive: Sequence[SensitiveColumn],
+    people: NDArray[np.int32] | None,
     generator: np.random.Generator,
     seconds: float,
 ) -> NDArray[np.int64]:
     """Return the level of each row in each column; ``costs[j][level]`` is the cost of the node of each value.
+
+    ``people`` is the person of each row; None if each is another one.
 
     Rows of the same group have the same node in every column. The search ends after this many seconds; they begin after
     its first round, in which kernels may have to be compiled.
@@ -51,6 +54,7 @@ def local_groups(
     from sfumato.methods.recodings import local_kernels as kernel
 
     rows = _rows(columns, costs, rules, sensitive)
+    rows = rows if people is None else rows._replace(people=people)
     groups, is_complete = _start(columns, rows)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
     _merge(rows, groups, is_complete, columns, steps, generator)
@@ -145,7 +149,7 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
     for column, start in enumerate(rows.start[:, 0]):  # equal rows are on the lowest level
         groups.cost[:] += rows.cost[start + rows.values[first, column]]
     is_complete = groups.size >= rows.k
-    if rows.sensitive.shape[1]:
+    if rows.sensitive.shape[1] or len(rows.people):
         kernel.fit_all(rows, groups, is_complete)
     return groups, is_complete
 
@@ -166,9 +170,9 @@ def _merge(
     while bool(((groups.size > 0) & ~is_complete).any()):
         if int((groups.size > 0).sum()) == 1:
             raise CannotRelease(
-                "The whole table must keep the promises about sensitive columns.",
+                "The whole table must keep the promises about people and sensitive columns.",
                 found="it does not, even as one group",
-                fix="weaker promises, such as a smaller l or a larger t",
+                fix="weaker promises, such as a smaller k or l, or a larger t",
             )
         limit = most * 2.0 ** (0.4 * (number - MERGING)) if number < MERGING else np.inf
         order = _order(columns, steps, generator)

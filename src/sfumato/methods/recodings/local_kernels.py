@@ -15,6 +15,7 @@ from sfumato.methods.recodings.row_group_kernels import (
     complete,
     cost_of,
     cost_with,
+    is_checked,
     is_generalized,
     join,
     joint_cost,
@@ -83,7 +84,7 @@ def improve(rows, groups, order, window, allowed):
     ``allowed`` is the cost that a move may add (threshold accepting); 0 for moves that lower the cost only.
     """
     saved, count = 0.0, len(order)
-    checked = rows.sensitive.shape[1] > 0
+    checked = is_checked(rows)
     for place in range(count):
         row = order[place]
         group = groups.of[row]
@@ -131,7 +132,7 @@ def improve(rows, groups, order, window, allowed):
 def cheapest_group(rows, groups, order, place, window, row, most):
     """Return the group near a place that a row can join at the least cost below ``most``, −1 for none, and the cost."""
     group, best, chosen = groups.of[row], most, -1
-    last, checked = group, rows.sensitive.shape[1] > 0
+    last, checked = group, is_checked(rows)
     for near in range(max(0, place - window), min(len(order), place + window + 1)):
         other = groups.of[order[near]]
         if other in (group, last):
@@ -147,7 +148,7 @@ def cheapest_group(rows, groups, order, place, window, row, most):
 def refill(rows, groups, order, window, allowed):
     """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
     saved, count = 0.0, len(order)
-    checked = rows.sensitive.shape[1] > 0
+    checked = is_checked(rows)
     for place in range(count):
         row = order[place]
         group = groups.of[row]

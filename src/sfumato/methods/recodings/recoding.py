@@ -209,14 +209,14 @@ class RecodingPlan(Plan):
 
     def transform(self, block: Table, number: int) -> Outcome:
         released = recode_table(block, self.columns, self._by_name)
-        kept = np.flatnonzero(self.rows_to_keep(released))
+        kept = np.flatnonzero(self.rows_to_keep(released, block))
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
-    def rows_to_keep(self, released: Table) -> NDArray[np.bool_]:
+    def rows_to_keep(self, released: Table, block: Table) -> NDArray[np.bool_]:
         """Mark the rows that are released: those in groups that the rules allow."""
         if self.rules.allow_all:
             return np.ones(released.rows, dtype=bool)
-        return self.rules.mark_rows(group_labels(released, self.released_names(self.quasi)), released)
+        return self.rules.mark_rows(group_labels(released, self.released_names(self.quasi)), block)
 
 
 def recode_table(table: Table, names: Sequence[str], by_name: Mapping[str, Recoding]) -> Table:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 
+NOBODY = np.zeros(0, np.int32)  # people are not told apart: every row is another person
+
 
 class RecodedRows(NamedTuple):
     """Rows with trees, and what every group must hold. Nodes and costs are listed by column, level and value."""
@@ -28,6 +30,7 @@ class RecodedRows(NamedTuple):
     share: NDArray[np.float64]  # (sensitive columns, values): share of each value in the table
     above: NDArray[np.int32]  # (sensitive columns, levels, values): node of each value, for the distance of t
     height: NDArray[np.int64]  # (sensitive columns,): levels of that tree
+    people: NDArray[np.int32] = NOBODY  # (rows,): person of each row, if a group needs k people
 
 
 class LinkedGroups(NamedTuple):
@@ -217,9 +220,35 @@ def distance(rows, column, counts, total, ordered):
 
 
 @jit
+def is_checked(rows):
+    """Return whether a group needs more than k rows: k people, or diversity."""
+    return len(rows.people) > 0 or rows.sensitive.shape[1] > 0
+
+
+@jit
+def enough_people(rows, groups, group, without, extra):
+    """Return whether a group without one row and with an extra one (−1: none) is that of at least k people."""
+    found, count, row = np.empty(rows.k, np.int32), 0, groups.first[group] if extra < 0 else extra
+    while row >= 0:
+        if row != without:
+            person, place = rows.people[row], 0
+            while place < count and found[place] != person:
+                place += 1
+            if place == count:
+                found[count] = person
+                count += 1
+                if count == rows.k:
+                    return True
+        row = groups.first[group] if row == extra else groups.after[row]
+    return False
+
+
+@jit
 def complete(rows, groups, group, without, extra):
     """Return whether a group without one row and with an extra one (−1: none) may be released."""
     if groups.size[group] - (without >= 0) + (extra >= 0) < rows.k:
+        return False
+    if len(rows.people) > 0 and not enough_people(rows, groups, group, without, extra):
         return False
     for column in range(rows.sensitive.shape[1]):
         counts, total, row = np.zeros(rows.share.shape[1], np.int64), 0, groups.first[group]

@@ -5,9 +5,9 @@ A group may be spread over several blocks: it is known in each by a 128-bit key 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,11 +17,20 @@ from sfumato.plan.plan import (
     ClaimKind,
     Evidence,
     Finding,
+    T,
     format_count,
     format_counts,
     format_names_without_box,
 )
-from sfumato.table.groups import GroupCounts, GroupKeys, KeyedGroups, column_hashes, first_rows, refine
+from sfumato.table.groups import (
+    GroupCounts,
+    GroupKeys,
+    KeyedGroups,
+    PeopleCounts,
+    column_hashes,
+    first_rows,
+    refine,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,30 +42,57 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity(Claim[GroupCounts]):
-    """Every row is equal to at least k − 1 others in the released ``columns``."""
+class GroupClaim(Claim[T]):
+    """A promise about groups of rows that are equal in the released ``columns``.
+
+    It counts rows or, where ``person`` names the column of the original that tells people apart, people.
+    """
 
     kind: ClassVar[ClaimKind] = "privacy"
     recountable: ClassVar[bool] = True
 
-    k: int
     columns: tuple[str, ...]
+    person: str | None = None
 
-    def tally(self, evidence: Evidence) -> GroupCounts:
-        return GroupCounts.of(evidence.groups(self.columns))
+    def count_people(self, person: str) -> Claim[Any]:
+        return replace(self, person=person)
 
-    def finding(self, tally: GroupCounts) -> Finding:
-        smallest = int(tally.counts.min(initial=tally.rows))
+    @property
+    def by_people(self) -> str:
+        """What the sentence of the promise says about who is counted."""
+        return "" if self.person is None else ", counted in people"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KAnonymity(GroupClaim["GroupCounts | PeopleCounts"]):
+    """Every row is equal to rows of at least k − 1 others in the released ``columns``."""
+
+    k: int
+
+    def tally(self, evidence: Evidence) -> GroupCounts | PeopleCounts:
+        return count_group_members(evidence, self.columns, self.person, self.k)
+
+    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
+        fewest = int(tally.counts.min(initial=tally.rows))
+        smallest = "smallest group" if self.person is None else "fewest people in a group"
         return self.report(
-            claim=f"{self.k}-anonymous in {format_names_without_box(self.columns)}",
-            held=not tally.rows or smallest >= self.k,
-            found=f"smallest group {smallest:,}, {format_count(len(tally.counts), 'group')}",
+            claim=f"{self.k}-anonymous in {format_names_without_box(self.columns)}{self.by_people}",
+            held=not tally.rows or fewest >= self.k,
+            found=f"{smallest} {fewest:,}, {format_count(len(tally.counts), 'group')}",
             fix="allow some suppression, or protect fewer columns",
         )
 
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.k > 1 else ()
+
+
+def count_group_members(
+    evidence: Evidence, columns: tuple[str, ...], person: str | None, enough: int
+) -> GroupCounts | PeopleCounts:
+    """Count the rows of each group or, if a column tells people apart, the people, exactly up to ``enough``."""
+    groups = evidence.groups(columns)
+    return GroupCounts.of(groups) if person is None else PeopleCounts.of(groups, evidence.people(person), enough)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,21 +103,19 @@ class GroupValues:
     is_diverse: NDArray[np.bool_]  # (groups,): has enough values, so none of them is kept
     group: NDArray[np.int64]  # place in ``keys`` of each value that is kept
     values: Values  # hashes or, where distances count, the numbers themselves
+    people: NDArray[np.uint64]  # hash of the person of each value; all 0 where rows are counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diversity(Claim[GroupValues]):
+class Diversity(GroupClaim[GroupValues]):
     """Every group of rows that are equal in the released ``columns`` holds at least l different values of ``column``.
 
     Two numbers are different where they are at least ``epsilon`` apart, other values where they are not equal; a
     missing value is one value. ``hidden`` says that the column is released as a box only, so that its original values
-    are counted.
+    are counted. With ``person``, the l values are those of l different people: all values of one person are hers.
     """
 
-    kind: ClassVar[ClaimKind] = "privacy"
-
     l: int
-    columns: tuple[str, ...]
     column: str
     epsilon: float | None = None
     hidden: bool = False
@@ -90,6 +124,8 @@ class Diversity(Claim[GroupValues]):
         groups = evidence.groups(self.columns)
         source = (evidence.original if self.hidden else evidence.released).select([self.column])
         source = source.take(evidence.origin) if self.hidden else source
+        if self.person is not None:
+            return self._tally_people(groups, source, evidence.people(self.person))
         if self.epsilon:
             numbers = source.numbers(self.column)
             counts = values_apart(groups.labels, numbers, epsilon=self.epsilon, at_most=self.l)
@@ -98,8 +134,17 @@ class Diversity(Claim[GroupValues]):
         few = np.flatnonzero(counts[groups.labels] < self.l)
         group, rest = groups.labels[few], source.take(few)
         values = rest.numbers(self.column) if self.epsilon else column_hashes(rest, self.column)
-        kept = _once(group, values)
-        return GroupValues(groups.keys, counts >= self.l, group[kept], values[kept])
+        people = np.zeros(len(group), dtype=np.uint64)
+        kept = _once(group, values, people)
+        return GroupValues(groups.keys, counts >= self.l, group[kept], values[kept], people[kept])
+
+    def _tally_people(self, groups: KeyedGroups, source: Table, people: NDArray[np.uint64]) -> GroupValues:
+        values = source.numbers(self.column) if self.epsilon else column_hashes(source, self.column)
+        kept = _once(groups.labels, values, people)
+        every = GroupValues(
+            groups.keys, np.zeros(groups.size, dtype=bool), groups.labels[kept], values[kept], people[kept]
+        )
+        return self._without_diverse(every)
 
     def merge(self, one: GroupValues, other: GroupValues) -> GroupValues:
         groups = KeyedGroups.of_keys(one.keys.followed_by(other.keys))
@@ -107,18 +152,23 @@ class Diversity(Claim[GroupValues]):
         is_diverse[groups.labels[np.concatenate([one.is_diverse, other.is_diverse])]] = True
         group = groups.labels[np.concatenate([one.group, other.group + len(one.keys)])]
         values = np.concatenate([one.values, other.values])
-        kept = _once(group, values)
+        people = np.concatenate([one.people, other.people])
+        kept = _once(group, values, people)
         kept = kept[~is_diverse[group[kept]]]
-        is_diverse |= self._count(group[kept], values[kept], groups.size) >= self.l
-        kept = kept[~is_diverse[group[kept]]]
-        return GroupValues(groups.keys, is_diverse, group[kept], values[kept])
+        return self._without_diverse(GroupValues(groups.keys, is_diverse, group[kept], values[kept], people[kept]))
+
+    def _without_diverse(self, some: GroupValues) -> GroupValues:
+        """Mark the groups whose values are enough, and forget these values."""
+        is_diverse = some.is_diverse | (self._count(some) >= self.l)
+        kept = ~is_diverse[some.group]
+        return GroupValues(some.keys, is_diverse, some.group[kept], some.values[kept], some.people[kept])
 
     def finding(self, tally: GroupValues) -> Finding:
         groups = len(tally.keys)
         poor = groups - int(tally.is_diverse.sum())
         apart = f" at least {self.epsilon:g} apart" if self.epsilon else ""
         return self.report(
-            claim=f"at least {self.l} different values of {self.column!r}{apart} in each group",
+            claim=f"at least {self.l} different values of {self.column!r}{apart}{self._of_whom} in each group",
             held=poor == 0,
             found=f"fewer in {poor:,} of {format_count(groups, 'group')}"
             if poor
@@ -128,20 +178,30 @@ class Diversity(Claim[GroupValues]):
         )
 
     @property
+    def _of_whom(self) -> str:
+        return "" if self.person is None else ", of as many people,"
+
+    @property
     def needs_original(self) -> bool:
-        return self.hidden
+        return self.hidden or self.person is not None
 
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if self.l > 1 else ()
 
-    def _count(self, group: NDArray[np.int64], values: Values, groups: int) -> NDArray[np.int64]:
+    def _count(self, listed: GroupValues) -> NDArray[np.int64]:
         """Number of different values in each group, of values that are listed once in their group."""
+        if self.person is not None:
+            return values_of_people(listed, self._count_rows, at_most=self.l, exact=not self.epsilon)
+        return self._count_rows(listed)
+
+    def _count_rows(self, listed: GroupValues) -> NDArray[np.int64]:
+        groups = len(listed.keys)
         if not self.epsilon:
-            return np.bincount(group, minlength=groups)
+            return np.bincount(listed.group, minlength=groups)
         counts = np.zeros(groups, dtype=np.int64)
-        some, labels = np.unique(group, return_inverse=True)
-        counts[some] = values_apart(labels, values.astype(np.float64), epsilon=self.epsilon, at_most=self.l)
+        some, labels = np.unique(listed.group, return_inverse=True)
+        counts[some] = values_apart(labels, listed.values.astype(np.float64), epsilon=self.epsilon, at_most=self.l)
         return counts
 
 
@@ -149,7 +209,7 @@ class Diversity(Claim[GroupValues]):
 class ValueCounts:
     """Number of rows of each released value, by original column."""
 
-    counts: Mapping[str, GroupCounts]
+    counts: Mapping[str, GroupCounts | PeopleCounts]
     missing: frozenset[str]  # the columns in which a missing value is among them
 
 
@@ -164,12 +224,18 @@ class EachColumnClaim(Claim[ValueCounts]):
     def tally(self, evidence: Evidence) -> ValueCounts:
         released = evidence.released
         return ValueCounts(
-            {name: GroupCounts.of(KeyedGroups.of(released, shown)) for name, shown in self.columns.items()},
+            {name: self._count(evidence, shown) for name, shown in self.columns.items()},
             frozenset(name for name, shown in self.columns.items() if _some_missing(released, shown)),
         )
 
+    def _count(self, evidence: Evidence, shown: tuple[str, ...]) -> GroupCounts | PeopleCounts:
+        return GroupCounts.of(KeyedGroups.of(evidence.released, shown))
+
     def merge(self, one: ValueCounts, other: ValueCounts) -> ValueCounts:
-        counts = {name: one.counts[name].merge(other.counts[name]) for name in self.columns}
+        counts: dict[str, Any] = {}
+        for name in self.columns:
+            mine: Any = one.counts[name]
+            counts[name] = mine.merge(other.counts[name])
         return ValueCounts(counts, one.missing | other.missing)
 
 
@@ -177,23 +243,32 @@ class EachColumnClaim(Claim[ValueCounts]):
 class EachColumnAnonymous(EachColumnClaim):
     """Every released value of a column, a missing one too, occurs in at least k rows (LT Definition 6).
 
-    It says nothing about columns together: a row may still be the only one with its combination.
+    It says nothing about columns together: a row may still be the only one with its combination. With ``person``, it
+    occurs in rows of at least k people.
     """
 
     kind: ClassVar[ClaimKind] = "privacy"
 
     k: int
+    person: str | None = None
+
+    def count_people(self, person: str) -> Claim[Any]:
+        return replace(self, person=person)
+
+    def _count(self, evidence: Evidence, shown: tuple[str, ...]) -> GroupCounts | PeopleCounts:
+        return count_group_members(evidence, shown, self.person, self.k)
 
     def finding(self, tally: ValueCounts) -> Finding:
         smallest = {name: int(counts.counts.min(initial=counts.rows)) for name, counts in tally.counts.items()}
         rare = {name: size for name, size in smallest.items() if tally.counts[name].rows and size < self.k}
+        unit, of_people = ("row", "") if self.person is None else ("person", f" of {self.k:,} people")
         return self.report(
-            claim=f"every released value of {', '.join(self.columns)} occurs in at least {self.k:,} rows, "
+            claim=f"every released value of {', '.join(self.columns)} occurs in at least {self.k:,} rows{of_people}, "
             "each column by itself",
             held=not rare,
-            found=f"rarer values in {format_counts(rare, 'row')}"
+            found=f"rarer values in {format_counts(rare, unit)}"
             if rare
-            else f"the rarest value occurs in {format_count(min(smallest.values(), default=0), 'row')}",
+            else f"the rarest value occurs in {format_count(min(smallest.values(), default=0), unit)}",
             fix="a smaller k, or all rows in one block",
         )
 
@@ -261,11 +336,58 @@ def values_apart(
     return np.minimum(values, at_most)
 
 
-def _once(group: NDArray[np.int64], values: Values) -> NDArray[np.int64]:
-    """Positions at which each value of a group stands for the first time."""
+def _once(group: NDArray[np.int64], values: Values, people: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Positions at which each value of a person in a group stands for the first time."""
     cells = np.where(np.isnan(values), np.nan, values) if values.dtype == np.float64 else values
-    pairs = np.stack([group.astype(np.uint64), cells.view(np.uint64)], axis=1)
-    return first_rows(KeyedGroups.of_keys(pairs).labels)
+    triples = np.stack([group.astype(np.uint64), cells.view(np.uint64), people], axis=1)
+    return first_rows(KeyedGroups.of_keys(triples).labels)
+
+
+def values_of_people(
+    listed: GroupValues, count: Callable[[GroupValues], NDArray[np.int64]], *, at_most: int, exact: bool
+) -> NDArray[np.int64]:
+    """How many different values of different people each group has, up to ``at_most``.
+
+    One value is taken of each person: the smallest, or the largest, whichever ``count`` finds more different ones of.
+    If ``exact``, groups where that is not enough are decided by the largest matching of people and values.
+    """
+    counts = np.zeros(len(listed.keys), dtype=np.int64)
+    order = np.lexsort((listed.values, listed.people, listed.group))
+    for side in (order, order[::-1]):
+        group, person, is_first = listed.group[side], listed.people[side], np.ones(len(side), dtype=bool)
+        is_first[1:] = (group[1:] != group[:-1]) | (person[1:] != person[:-1])
+        group, values = group[is_first], listed.values[side][is_first]
+        once = _once(group, values, np.zeros(len(group), dtype=np.uint64))
+        counts = np.maximum(counts, count(replace(listed, group=group[once], values=values[once])))
+    few = order[counts[listed.group[order]] < at_most] if exact else order[:0]
+    starts = np.flatnonzero(np.diff(listed.group[few], prepend=-1))
+    for own in np.split(few, starts[1:]) if len(few) else ():
+        counts[listed.group[own[0]]] = _matched(listed.values[own].tolist(), listed.people[own].tolist(), at_most)
+    return np.minimum(counts, at_most)
+
+
+def _matched(values: list[int], people: list[int], at_most: int) -> int:
+    """Size of the largest choice of different values of different people, by augmenting paths, up to ``at_most``."""
+    of_value: dict[int, list[int]] = {}
+    for value, person in zip(values, people, strict=True):
+        of_value.setdefault(value, []).append(person)
+    taken: dict[int, int] = {}
+
+    def take(value: int, seen: set[int]) -> bool:
+        for person in of_value[value]:
+            if person not in seen:
+                seen.add(person)
+                if person not in taken or take(taken[person], seen):
+                    taken[person] = value
+                    return True
+        return False
+
+    found = 0
+    for value in of_value:
+        found += take(value, set())
+        if found >= at_most:
+            break
+    return found
 
 
 def _some_missing(released: Table, names: tuple[str, ...]) -> bool:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from sfumato.plan.claims.groups import GroupClaim, count_group_members
 from sfumato.plan.claims.sampling_privacy import sampling_delta
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
-from sfumato.table.groups import GroupCounts, KeyedGroups, sum_by_group
+from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, sum_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,31 +20,28 @@ ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class RiskAtMost(Claim[GroupCounts]):
+class RiskAtMost(GroupClaim["GroupCounts | PeopleCounts"]):
     """The risk of a row is 1 ÷ the number of released rows that are equal to it in ``columns``.
 
     ``highest`` limits the risk of every row, ``average`` the mean risk of all rows, which is groups ÷ rows. A risk
-    equal to its limit is allowed. So a limit of 1/11 is met by groups of 11, but 0.09 < 1/11 needs groups of 12.
+    equal to its limit is allowed. So a limit of 1/11 is met by groups of 11, but 0.09 < 1/11 needs groups of 12. With
+    ``person``, people are counted in place of rows, each once in every group.
     """
 
-    kind: ClassVar[ClaimKind] = "privacy"
-    recountable: ClassVar[bool] = True
-
-    columns: tuple[str, ...]
     highest: float | None = None
     average: float | None = None
 
-    def tally(self, evidence: Evidence) -> GroupCounts:
-        return GroupCounts.of(evidence.groups(self.columns))
+    def tally(self, evidence: Evidence) -> GroupCounts | PeopleCounts:
+        return count_group_members(evidence, self.columns, self.person, enough=1)  # fewer people: a higher risk
 
-    def finding(self, tally: GroupCounts) -> Finding:
+    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
         highest = 1.0 / int(tally.counts.min(initial=tally.rows)) if tally.rows else 0.0
         average = len(tally.counts) / tally.rows if tally.rows else 0.0
         limits = [("highest", highest, self.highest), ("average", average, self.average)]
         asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
         promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
         return self.report(
-            claim=f"{promised} in {format_names_without_box(self.columns)}",
+            claim=f"{promised} in {format_names_without_box(self.columns)}{self.by_people}",
             held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
             found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
             fix="a larger k, or more suppression",
@@ -88,6 +86,10 @@ class KMap(Claim[GroupCounts]):
     k: int
     columns: tuple[str, ...]
     population: PopulationGroups = field(repr=False)
+
+    def count_people(self, person: str) -> KMap:
+        """Return the claim itself: it counts people of the population, whoever has several rows in the table."""
+        return self
 
     def tally(self, evidence: Evidence) -> GroupCounts:
         return GroupCounts.of(evidence.groups(self.columns))

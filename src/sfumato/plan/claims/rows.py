@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow.compute as pc
 
-from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_names
+from sfumato.plan.plan import (
+    FAULT,
+    Claim,
+    ClaimKind,
+    Evidence,
+    Finding,
+    format_count,
+    format_names,
+    format_names_without_box,
+)
 from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
 from sfumato.table.kinds import Kind
 
@@ -260,6 +271,73 @@ class Pseudonyms(Claim[PseudonymCounts]):
             found=f"{found}; probability that any two people share one below {max(chance, 1e-30):.1g}",
             fix=FAULT,
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Histories:
+    """The groups of each person's rows; pseudonyms are never shown."""
+
+    groups: Mapping[str, tuple[bytes, ...]]  # pseudonym → key of the group of each of her rows
+
+    def merge(self, other: Histories) -> Histories:
+        """Put the rows of two sets of blocks together."""
+        names = dict.fromkeys([*self.groups, *other.groups])
+        return Histories({name: (*self.groups.get(name, ()), *other.groups.get(name, ())) for name in names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedHistory(Claim[Histories]):
+    """What the rows of a person show together, which pseudonyms in ``column`` link, is shared by at least k people.
+
+    All her rows, or any ``facts`` of them (k^m-anonymity, Terrovitis, Mamoulis and Kalnis 2008): whoever knows that
+    many of her rows, by the released ``columns``, is left with at least k people.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+
+    k: int
+    columns: tuple[str, ...]
+    column: str
+    facts: int | None = None
+
+    def tally(self, evidence: Evidence) -> Histories:
+        found = evidence.groups(self.columns)
+        keys = [key.tobytes() for key in found.keys.values]
+        groups: dict[str, list[bytes]] = {}
+        names = evidence.released.arrow.column(self.column).to_pylist()
+        for name, label in zip(names, found.labels.tolist(), strict=True):
+            groups.setdefault(name, []).append(keys[label])
+        return Histories({name: tuple(rows) for name, rows in groups.items()})
+
+    def finding(self, tally: Histories) -> Finding:
+        known: Counter[tuple[bytes, ...]] = Counter()
+        for rows in tally.groups.values():
+            known.update(self._known(rows, largest_only=False))
+        fewest = min(
+            (known[facts] for rows in tally.groups.values() for facts in self._known(rows, largest_only=True)),
+            default=0,
+        )
+        what = "all rows" if self.facts is None else f"any {format_count(self.facts, 'row')}"
+        return self.report(
+            claim=f"{what} of a person, linked by pseudonyms in {self.column!r}, fit at least {self.k} people in "
+            f"{format_names_without_box(self.columns)}",
+            held=fewest >= self.k or not tally.groups,
+            found=f"fewest people {fewest:,}, of {len(tally.groups):,}",
+            fix="no pseudonyms; or, for an intruder who knows few rows of a person, facts = 1 in the schema",
+        )
+
+    def _known(self, rows: tuple[bytes, ...], *, largest_only: bool) -> set[tuple[bytes, ...]]:
+        """Return what an intruder may know of these rows: all of them, or any ``facts`` of them, and fewer."""
+        ordered = sorted(rows)
+        if self.facts is None:
+            return {tuple(ordered)}
+        most = min(self.facts, len(ordered))
+        return {known for size in range(most if largest_only else 1, most + 1) for known in combinations(ordered, size)}
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns if self.k > 1 else ()
 
 
 @dataclass(frozen=True, kw_only=True)

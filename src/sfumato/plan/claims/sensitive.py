@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.plan.claims.groups import GroupClaim
 from sfumato.plan.claims.sensitive_groups import (
     KeyedCounts,
+    SensitiveCounts,
     effective_values,
     equal_distances,
     ordered_distances,
     recursive_c,
     tree_distances,
 )
-from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
+from sfumato.plan.plan import Evidence, Finding, format_count
+from sfumato.table.groups import KeyedGroups, first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,17 +34,22 @@ ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class SensitiveClaim(Claim[KeyedCounts]):
-    """A claim about the values of ``column`` in groups of rows that are equal in the released ``columns``."""
+class SensitiveClaim(GroupClaim[KeyedCounts]):
+    """A claim about the values of ``column`` in groups of rows that are equal in the released ``columns``.
 
-    kind: ClassVar[ClaimKind] = "privacy"
-    recountable: ClassVar[bool] = True
+    With ``person``, a value counts once for each of its people in a group, however many rows she has there.
+    """
 
-    columns: tuple[str, ...]
     column: str
 
     def tally(self, evidence: Evidence) -> KeyedCounts:
-        return KeyedCounts.of(evidence.groups(self.columns), evidence.released.coded(self.column))
+        groups, coded = evidence.groups(self.columns), evidence.released.coded(self.column)
+        if self.person is None:
+            return KeyedCounts.of(groups, coded)
+        pairs = refine(groups.labels, coded.codes, coded.size).astype(np.uint64)
+        once = first_rows(KeyedGroups.of_keys(np.stack([pairs, evidence.people(self.person)], axis=1)).labels)
+        counts = SensitiveCounts.of(groups.labels[once], coded.codes[once], coded.size)
+        return KeyedCounts(groups.keys, coded.values, counts)
 
     def finding(self, tally: KeyedCounts) -> Finding:
         measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)
@@ -49,7 +57,7 @@ class SensitiveClaim(Claim[KeyedCounts]):
         broken = int((~is_held).sum())
         found = f"{worst} in the worst of {format_count(len(measured), 'group')}"
         return self.report(
-            claim=self._sentence,
+            claim=f"{self._sentence}{self.by_people}",
             held=broken == 0,
             found=f"{found}; {broken:,} fail" if broken else found,
             fix="a weaker limit, more suppression, or fewer quasi-identifiers",
