@@ -43,6 +43,7 @@ def inspect(
     engine: options.EngineOptions,
     schema: str | None = options.SCHEMA,
     role: list[str] = options.ROLE,
+    person: str | None = options.PERSON,
     reading: options.ReadingOptions,
     models: bool = typer.Option(
         False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
@@ -71,6 +72,7 @@ def inspect(
     from sfumato.report import terminal
     from sfumato.risk import inspection
 
+    role = options.roles_with_person(role, person)
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
     named = (

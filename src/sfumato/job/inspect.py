@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import wrap_memory_errors
 from sfumato.job.job import Job
@@ -14,6 +16,7 @@ from sfumato.randomness import Randomness
 from sfumato.risk import uniqueness as counts
 from sfumato.risk.from_survey import quasi_identifiers_from_survey, uniqueness_from_survey
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
+from sfumato.table.groups import first_rows, group_labels
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
@@ -64,7 +67,8 @@ def uniqueness(
 ) -> Uniqueness:
     """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
 
-    A missing value counts as a value. All rows are counted, whatever the size of the table.
+    A missing value counts as a value. All rows are counted, whatever the size of the table. In memory, a schema with
+    the role person makes one row of each different combination of a person, so that people are counted.
 
     Parameters
     ----------
@@ -106,10 +110,19 @@ def uniqueness(
     """
     job = Job.of(table, schema=schema, engine=engine)
     if job.engine.in_memory:
-        return counts.uniqueness(job.source, columns, population, domain_sizes=domain_sizes, schema=job.schema)
+        table = _one_row_per_person(job, columns) if job.schema is not None and job.schema.person else job.source
+        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=job.schema)
     with open_for_inspection(job) as opened:
         declared = None if job.schema is None else opened.schema
         return uniqueness_from_survey(opened.survey, declared, columns, population, domain_sizes=domain_sizes)
+
+
+def _one_row_per_person(job: Job, columns: Sequence[str]) -> Table:
+    """Return the rows without those in which a person has the same values of these columns again."""
+    fitted = job.fitted
+    fitted.table.require(columns)
+    assert fitted.schema.person is not None
+    return fitted.table.take(np.sort(first_rows(group_labels(fitted.table, (*columns, fitted.schema.person)))))
 
 
 @wrap_memory_errors

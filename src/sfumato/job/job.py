@@ -104,7 +104,8 @@ class Job:
         """Return the job with the share of its rows that it holds out split off as the reference."""
         if self.assessment is None or self.assessment.holdout is None:
             return self
-        kept, others = split_holdout(self.source.table, self.assessment.holdout, seed=self.seed)
+        person = self.source.schema.person
+        kept, others = split_holdout(self.source.table, self.assessment.holdout, seed=self.seed, person=person)
         wishes = replace(self.assessment, holdout=None, reference=others)
         return replace(self, source=FittedTable(kept, self.source.schema), assessment=wishes)
 

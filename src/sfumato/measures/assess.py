@@ -205,7 +205,7 @@ class Holdout(NamedTuple):
     other: Table
 
 
-def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None) -> Holdout:
+def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None, person: str | None = None) -> Holdout:
     """Split off a random share of the rows as a holdout, before anything is anonymized.
 
     The holdout is a sample of the same population without the released people, so it can be used as the ``reference``
@@ -219,6 +219,9 @@ def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None) ->
         Share of the rows that go to the holdout, from 0 to 1.
     seed : int, optional
         Seed that makes the split repeatable, for tests. Default: random numbers from the operating system.
+    person : str, optional
+        Column that tells people apart who have several rows: all rows of a person are on the same side, and ``share``
+        is that of the people. Default: every row is another person.
 
     Returns
     -------
@@ -234,6 +237,9 @@ def split_holdout(table: Any, share: float = 0.5, *, seed: int | None = None) ->
     """
     require_share(share, name="share")
     whole = as_table(table)
-    order = Randomness(seed).stream("holdout").permutation(whole.rows)
-    size = round(share * whole.rows)
-    return Holdout(kept=whole.take(np.sort(order[size:])), other=whole.take(np.sort(order[:size])))
+    codes = np.arange(whole.rows) if person is None else whole.coded(person).codes
+    people = int(codes.max(initial=-1)) + 1
+    order = Randomness(seed).stream("holdout").permutation(people)
+    is_other = np.zeros(people, dtype=bool)
+    is_other[order[: round(share * people)]] = True
+    return Holdout(kept=whole.take(np.flatnonzero(~is_other[codes])), other=whole.take(np.flatnonzero(is_other[codes])))

@@ -41,6 +41,21 @@ class BoxPartition:
         return np.repeat(np.arange(self.count), self.sizes)
 
 
+def join_runs(labels: NDArray[np.int64], people: NDArray[np.int32], least: int) -> NDArray[np.int64]:
+    """Join neighbouring groups, numbered 0, 1, … along a line, until each is that of at least ``least`` people."""
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels)).tolist()
+    joined, number, seen = np.empty(len(ends), dtype=np.int64), 0, set[int]()
+    for group, (start, end) in enumerate(pairwise([0, *ends])):
+        joined[group] = number
+        seen.update(people[order[start:end]].tolist())
+        if len(seen) >= least:
+            number, seen = number + 1, set()
+    if seen and number:
+        joined[joined == number] = number - 1
+    return joined[labels]
+
+
 WORD = 64  # bits of a word
 
 

@@ -25,7 +25,7 @@ from sfumato.plan.sketches import CombinationSketch, CombinationSketches, Quanti
 from sfumato.statistics.moments import Moments
 from sfumato.table.coding import code_column
 from sfumato.table.facts import ColumnFacts, facts_of
-from sfumato.table.groups import GroupCounts, KeyedGroups
+from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, column_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -288,6 +288,24 @@ class GroupSizesOf(Question[GroupSizes]):
 
     def finish(self, partial: GroupCounts) -> GroupSizes:
         return GroupSizes.of(partial.counts)
+
+
+@dataclass(frozen=True)
+class PeopleAloneIn(Question[int]):
+    """Number of people who have a combination of values in ``columns`` that nobody else has."""
+
+    columns: tuple[str, ...]
+    person: str
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (*self.columns, self.person)
+
+    def of(self, batch: Table) -> PeopleCounts:
+        return PeopleCounts.of(KeyedGroups.of(batch, self.columns), column_hashes(batch, self.person), enough=2)
+
+    def finish(self, partial: PeopleCounts) -> int:
+        return len(np.unique(partial.person))  # of the combinations that only one person has
 
 
 @dataclass(frozen=True)

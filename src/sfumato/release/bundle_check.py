@@ -56,6 +56,7 @@ class BundleCheck:
     files: tuple[FileCheck, ...]
     recounted: tuple[Finding, ...]  # promises that were recounted on the released rows
     not_recounted: tuple[Finding, ...]  # promises that need the original, or that this version does not know
+    by_rows: tuple[Finding, ...] = ()  # of these, promises about people, recounted in rows: k people have k rows
     faults: tuple[str, ...]  # what the manifest says and the bundle does not show
 
     @property
@@ -99,7 +100,8 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
             _require_few_columns(claim, len(released.names) + len(manifest.columns))
     findings = _recount([claim for claim in claims if claim and not claim.needs_original], released)
     recounted, not_recounted, faults = [], [], _manifest_faults(manifest, claims)
-    faults += _too_few_rows(claims, released)
+    by_rows = _recount_rows(claims, released)
+    faults += [f"not even by rows {found.claim} ({found.found})" for found in by_rows if not found.held]
     for claim, written in zip(claims, manifest.findings, strict=False):
         finding = None if claim is None or claim.needs_original else next(findings)
         if finding is None:
@@ -111,16 +113,16 @@ def check_rows(manifest: Manifest, released: Table) -> BundleCheck:
         files=(),
         recounted=tuple(recounted),
         not_recounted=tuple(not_recounted),
+        by_rows=by_rows,
         faults=tuple(faults),
     )
 
 
-def _too_few_rows(claims: Sequence[Claim[Any] | None], released: Table) -> list[str]:
-    """Return which promises about people even the rows break: k people have at least k rows."""
+def _recount_rows(claims: Sequence[Claim[Any] | None], released: Table) -> tuple[Finding, ...]:
+    """Recount promises about people in rows, as far as the released rows show them."""
     about_people: list[Any] = [claim for claim in claims if getattr(claim, "person", None) is not None]
     about_rows = [replace(claim, person=None) for claim in about_people]
-    countable = [claim for claim in about_rows if not claim.needs_original]
-    return [f"not even rows: {found.claim} ({found.found})" for found in _recount(countable, released) if not found.held]
+    return tuple(_recount([claim for claim in about_rows if not claim.needs_original], released))
 
 
 def replace_findings(manifest: Manifest, checked: BundleCheck) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,20 +158,18 @@ def _link(made: Sequence[Release], by: tuple[str, ...]) -> list[NDArray[np.int64
     """Return the person of each row of each release: the same where a unique value links them."""
     ends = np.cumsum([0, *(one.table.rows for one in made)])
     if not by:
-        return [np.arange(start, end) for start, end in zip(ends[:-1], ends[1:], strict=True)]
+        return [np.arange(start, end) for start, end in itertools.pairwise(ends)]
     keys = [KeyedGroups.of(one.table, by) for one in made]
     labels = KeyedGroups.of_keys(np.concatenate([one.keys.values[one.labels] for one in keys])).labels
     count = int(labels.max()) + 1
-    parts = [labels[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    parts = [labels[start:end] for start, end in itertools.pairwise(ends)]
     repeats = np.any([np.bincount(part, minlength=count) > 1 for part in parts], axis=0)
     people = np.where(repeats[labels], count + np.arange(len(labels)), labels)
     dense = np.unique(people, return_inverse=True)[1].ravel()
-    return [dense[start:end] for start, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [dense[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def _latest_values(
-    made: Sequence[Release], person_of: Sequence[NDArray[np.int64]], people: int
-) -> NDArray[np.int64]:
+def _latest_values(made: Sequence[Release], person_of: Sequence[NDArray[np.int64]], people: int) -> NDArray[np.int64]:
     """Return the sensitive values of each person in the latest release that she is in, as numbers from 0."""
     sensitive = [
         name

@@ -136,22 +136,34 @@ def _next_units(
     k: int,
     l: int,
 ) -> NDArray[np.int64]:
-    """Return the units after a release: each of its groups is one, with the absent people of the units in it.
+    """Return the units after a release: those of before, with the new people of each group.
 
-    The new people of a group are a unit of their own if they are k with l values: they need no others as candidates.
+    The new people of a group are a unit of their own if they are k with l values, else they join the largest unit of
+    their group if they are k together, else all units of the group become one.
     """
-    first, count = int(units.max(initial=-1)) + 1, int(labels.max(initial=-1)) + 1
-    old, after = units[places], units.copy()
+    count, after = int(labels.max(initial=-1)) + 1, units.copy()
+    old = units[places]
     new = old == FREE
-    suffice = np.bincount(labels[new], minlength=count) >= k
+    newcomers = np.bincount(labels[new], minlength=count)
+    suffice = newcomers >= k
     for column in codes.T:
         pairs = np.unique(np.column_stack([labels[new], column[new]]), axis=0)
         suffice &= np.bincount(pairs[:, 0], minlength=count) >= l
-    after[places] = first + labels + np.where(new & suffice[labels], count, 0)
-    _, at = np.unique(old[~new], return_index=True)  # a unit that a method has divided: its absent people join one part
-    moved = dict(zip(old[~new][at].tolist(), after[places[~new][at]].tolist(), strict=True))
-    absent = np.setdiff1d(np.flatnonzero(units != FREE), places)
-    after[absent] = [moved.get(unit, unit) for unit in units[absent].tolist()]
+    first = int(units.max(initial=-1)) + 1
+    joined = first + np.arange(count)  # the unit that the new people of each group are in
+    parts, sizes = np.unique(np.column_stack([labels[~new], old[~new]]), axis=0, return_counts=True)
+    largest = np.lexsort((sizes, parts[:, 0]))
+    ends = np.flatnonzero(np.diff(parts[largest, 0], append=-1))
+    group, unit, size = parts[largest[ends], 0], parts[largest[ends], 1], sizes[largest[ends]]
+    enough = (size + newcomers[group] >= k) & ~suffice[group]
+    joined[group[enough]] = unit[enough]
+    merged = np.zeros(count, dtype=bool)
+    merged[group] = (newcomers[group] > 0) & ~suffice[group] & ~enough
+    replaced = np.arange(first)
+    replaced[parts[merged[parts[:, 0]], 1]] = joined[parts[merged[parts[:, 0]], 0]]
+    known = units != FREE
+    after[known] = replaced[units[known]]  # also of those who are absent
+    after[places[new]] = joined[labels[new]]
     return after
 
 

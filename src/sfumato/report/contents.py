@@ -108,11 +108,17 @@ def _describe_groups(manifest: Manifest) -> Iterator[str]:
         k = (claim.parameters or {}).get("k")
         if claim.name == "KAnonymity" and isinstance(k, int):
             others = k - 1
+            theirs = f"rows of at least {others:,} other {'people' if others != 1 else 'person'}"
             yield (
                 f"In the columns that others may know, each of the {manifest.rows_out:,} released rows looks exactly "
-                f"like at least {others:,} other{'s' if others != 1 else ''}."
+                f"like {theirs if claim.person else f'at least {others:,} other' + 's' * (others != 1)}."
             )
             break
+    if manifest.people_in is not None:
+        yield (
+            f"The table holds {manifest.people_in:,} people in {manifest.rows_in or 0:,} rows, and every promise "
+            "counts people. The column that tells them apart is not released."
+        )
     if manifest.suppressed:
         yield f"{manifest.suppressed:,} of {manifest.rows_in:,} rows were not released."
 
@@ -275,6 +281,7 @@ class Contents:
 
     verdict: Verdict
     rows_in: int | None
+    people_in: int | None
     rows_out: int
     guarantee: str | None  # None if it is not known
     version: str | None
@@ -315,6 +322,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     return Contents(
         verdict=verdict(release),
         rows_in=manifest.rows_in if manifest else None,
+        people_in=manifest.people_in if manifest else None,
         rows_out=release.table.rows,
         guarantee=manifest.guarantee if manifest else None,
         version=manifest.version if manifest else None,

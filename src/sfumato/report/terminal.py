@@ -72,6 +72,13 @@ def _together(table: Inspection) -> str:
         return "No column is a quasi-identifier."
     if table.unique_rows is None:
         return f"{len(table.quasi):,} quasi-identifiers; how many rows they make unique was not counted in time."
+    if table.people is not None:
+        share = (table.unique_people or 0) / max(table.people, 1)
+        return (
+            f"{table.people:,} people in {table.rows:,} rows. {len(table.quasi)} quasi-identifiers together: "
+            f"{table.unique_people:,} of {table.people:,} people ({share:.1%}) have a combination that nobody else "
+            f"has; {table.groups:,} combinations."
+        )
     return (
         f"{len(table.quasi)} quasi-identifiers together: {table.unique_rows:,} of {table.rows:,} rows are unique "
         f"({table.unique_share:.1%}); {table.groups:,} combinations, smallest group {table.smallest_group:,}."
@@ -100,7 +107,11 @@ def identifying(sets: QuasiIdentifiers, *, at_most: int = 12) -> RenderableType:
 
 def group_models(risks: GroupModels, people: PopulationUniqueness | None = None) -> RenderableType:
     """Show which privacy models a table satisfies, and how many people of a population are unique."""
-    k = f"k-anonymous up to k = {risks.k:,}: {risks.rows:,} rows in {risks.groups:,} groups, {len(risks.quasi)} columns"
+    people_text = "" if risks.people is None else f" counted in people, {risks.people:,} people with"
+    k = (
+        f"k-anonymous up to k = {risks.k:,}{people_text or ':'} {risks.rows:,} rows in {risks.groups:,} groups, "
+        f"{len(risks.quasi)} columns"
+    )
     below = ", ".join(f"{risks.rows_failing(k=size):,} below {size}" for size in (2, 5, 10))
     lines: list[RenderableType] = [Text(k, style="bold"), Text(f"Rows in groups {below}.")]
     if people is not None:
@@ -165,6 +176,10 @@ def bundle(checked: BundleCheck) -> RenderableType:
     for finding in privacy_first(checked.recounted):
         mark = Text("recounted", style="green") if finding.held else Text("broken", style="bold red")
         promises.add_row(mark, finding.kind, Text(finding.claim), Text(finding.found))
+    for finding in checked.by_rows:
+        mark = Text("recounted", style="green" if finding.held else "bold red")
+        claim = Text(f"{finding.claim}, in rows: people are not told apart here")
+        promises.add_row(mark, finding.kind, claim, Text(finding.found))
     for finding in privacy_first(checked.not_recounted):
         private = finding.kind == "privacy"
         found = Text(NOT_COUNTED if private else "verified when the release was made; not recounted here")

@@ -32,7 +32,8 @@ from sfumato.risk.uniqueness import SchemaLike, matching_totals, require_columns
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.sources.frames import as_table
-from sfumato.table.groups import group_labels
+from sfumato.table.coding import Coded
+from sfumato.table.groups import first_rows, group_labels, refine
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -118,6 +119,9 @@ class GroupModels:
         Sum of the weights of these rows, which estimates their number in the population; None without weights.
     columns : tuple of SensitiveModels
         The models of each sensitive column.
+    people : int or None
+        Number of people, if the schema has a column with the role person: frequencies, k and the models of sensitive
+        columns then count people instead of rows. None otherwise.
 
     Examples
     --------
@@ -135,6 +139,7 @@ class GroupModels:
     frequencies: NDArray[np.int64] = field(repr=False)
     weighted_frequencies: NDArray[np.float64] | None = field(repr=False)
     columns: tuple[SensitiveModels, ...]
+    people: int | None = None
 
     def __getitem__(self, column: str) -> SensitiveModels:
         """Return the models of one sensitive column."""
@@ -257,7 +262,8 @@ def group_models(
         last one), or by the tree that the schema declares. "auto" is "ordered" for numbers, dates and ordered
         categories, "tree" for other columns for which the schema declares a tree, and else "equal".
     schema : Schema, mapping or path, optional
-        Schema that declares trees and orders of sensitive columns. Default: none.
+        Schema that declares trees and orders of sensitive columns. Where it gives a column the role person, groups
+        are counted in people: a person counts once in a group, and once for each of her values there. Default: none.
     missing : {"value", "any"}, default "value"
         A missing quasi-identifier is a value of its own, or it may be "any" value, as in sdcMicro: then frequencies
         count the rows that agree wherever both have a value. They form no groups, in which to judge sensitive columns.
@@ -296,6 +302,10 @@ def group_models(
     labels = group_labels(table, names)
     weights = None if weight is None else sampling_weights(table, weight)
     frequencies, weighted = _count_frequencies(table, names, labels, weights, missing)
+    people = None if known is None or known.person is None else table.coded(known.person)
+    if people is not None:
+        once = first_rows(refine(labels, people.codes, people.size))
+        frequencies = np.bincount(labels[once])[labels]
     return GroupModels(
         quasi=names,
         rows=table.rows,
@@ -304,7 +314,8 @@ def group_models(
         labels=labels,
         frequencies=frequencies,
         weighted_frequencies=weighted,
-        columns=tuple(_measure_column(table, name, labels, distances[name], known) for name in asked),
+        columns=tuple(_measure_column(table, name, labels, distances[name], known, people) for name in asked),
+        people=None if people is None else people.size,
     )
 
 
@@ -358,10 +369,18 @@ def _choose_distances(distance: Distance | Mapping[str, Distance], sensitive: tu
 
 
 def _measure_column(
-    table: Table, name: str, labels: NDArray[np.int64], distance: Distance, schema: Schema | None
+    table: Table,
+    name: str,
+    labels: NDArray[np.int64],
+    distance: Distance,
+    schema: Schema | None,
+    people: Coded | None,
 ) -> SensitiveModels:
     coded = table.coded(name)
     counts = SensitiveCounts.of(labels, coded.codes, coded.size)
+    if people is not None:
+        once = first_rows(refine(refine(labels, coded.codes, coded.size), people.codes, people.size))
+        counts = SensitiveCounts.of(labels[once], coded.codes[once], coded.size)
     if distance == "auto":
         kind, has_tree = table.kinds[name], schema is not None and schema[name].tree is not None
         distance = "ordered" if kind.is_numeric or kind is Kind.ORDERED else "tree" if has_tree else "equal"

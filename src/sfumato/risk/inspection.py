@@ -9,7 +9,7 @@ import math
 import time
 from dataclasses import dataclass
 
-from sfumato.plan.questions import Answers, GroupSizesOf, MissingIn
+from sfumato.plan.questions import Answers, GroupSizesOf, MissingIn, PeopleAloneIn
 from sfumato.plan.survey import Survey
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -41,6 +41,8 @@ class Inspection:
     groups: int | None  # combinations of the quasi-identifiers that occur; None if there was no time to count
     unique_rows: int | None  # rows whose combination no other row has
     smallest_group: int | None  # rows of the rarest combination
+    people: int | None = None  # if a column tells people apart; None otherwise
+    unique_people: int | None = None  # people with a combination that nobody else has
 
     @property
     def unique_share(self) -> float:
@@ -80,7 +82,14 @@ def inspect(survey: Survey, schema: Schema, *, seconds: float | None = None) -> 
         groups=None if sizes is None else sizes.count,
         unique_rows=None if sizes is None else sizes.unique_rows,
         smallest_group=None if sizes is None else sizes.smallest,
+        **(_count_people(survey, quasi, schema.person) if is_complete and schema.person is not None else {}),
     )
+
+
+def _count_people(survey: Survey, quasi: tuple[str, ...], person: str) -> dict[str, int]:
+    every, alone = GroupSizesOf((person,)), PeopleAloneIn(quasi, person)
+    answers = survey.ask([every, alone])
+    return {"people": answers[every].count, "unique_people": answers[alone]}
 
 
 def _inspect(column: Column, kind: Kind, answers: Answers | None) -> ColumnInspection:

@@ -1,8 +1,8 @@
 """The positions of the faces of a box, and what they disclose.
 
 *Hulls* are shrunk to the records: they are as narrow as possible, but each face is the value of a record. *Cells*
-subdivide the space: their faces lie between records, at values that at least k records share, or at the declared domain
-(see ``cell_faces``). Both can be rounded outward to a given precision.
+subdivide the space: their faces lie between records, at values that at least k records (or people) share, or at the
+declared domain (see ``cell_faces``). Both can be rounded outward to a given precision.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sfumato.methods.partition import BoxPartition
 
 
+NOBODY = np.zeros(0, np.int64)  # people are not told apart: every record is another person
+
+
 @dataclass(frozen=True, repr=False)
 class Faces:
     """Lower and upper face of each box along each numeric axis; NaN if all its values are missing."""
@@ -44,19 +47,28 @@ class Edges:
     snap: float | Mapping[str, float] | None
     domain: Mapping[str, tuple[float, float]]
 
-    def cell_faces(self, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> CellFaces | None:
+    def cell_faces(
+        self, values: NDArray[np.float64], axes: tuple[NumberAxis, ...], people: NDArray[np.int64]
+    ) -> CellFaces | None:
         """Return where cells may end, given the coordinates of the records; None for hulls.
 
-        Axes with a tree come last and have no cells: their faces are those of nodes.
+        ``people`` is the person of each record, if people are told apart, and then a value is common that k of them
+        have. Axes with a tree come last and have no cells: their faces are those of nodes.
         """
 
         declared = [self.domain_of(axis) for axis in axes]  # a domain must hold the data, wherever faces are placed
         plain = tuple(axis for axis in axes if axis.nodes is None)
         if self.kind == "hull" or not plain:
             return None
-        return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k)
+        return cell_faces(values[:, : len(plain)], plain, declared[: len(plain)], self.k, people)
 
-    def faces(self, boxes: BoxPartition, values: NDArray[np.float64], axes: tuple[NumberAxis, ...]) -> Faces:
+    def faces(
+        self,
+        boxes: BoxPartition,
+        values: NDArray[np.float64],
+        axes: tuple[NumberAxis, ...],
+        people: NDArray[np.int64] = NOBODY,
+    ) -> Faces:
         """Return the faces of all boxes; ``values`` are the coordinates of the numeric axes, one row per record."""
         from sfumato.methods.boxes import cut_kernels as kernel
 
@@ -69,7 +81,7 @@ class Edges:
                 numbers[is_missing, position] = np.nan
         empty = missing == boxes.sizes[:, None]
         low, high = kernel.hulls(numbers, boxes.order, boxes.starts)
-        cells = self.cell_faces(values, axes)
+        cells = self.cell_faces(values, axes, people)
         if cells is not None:
             whole = kernel.whole_space(cells)
             ends = kernel.cells(cells, values, boxes.order, boxes.starts, boxes.cuts, whole)
@@ -146,7 +158,11 @@ Declared = tuple[float, float] | None
 
 
 def cell_faces(
-    values: NDArray[np.float64], axes: Sequence[NumberAxis], declared: Sequence[Declared], k: int
+    values: NDArray[np.float64],
+    axes: Sequence[NumberAxis],
+    declared: Sequence[Declared],
+    k: int,
+    people: NDArray[np.int64] = NOBODY,
 ) -> CellFaces:
     """Return the places of the faces of all axes; ``values`` are the coordinates of the records (records, axes)."""
     from sfumato.methods.boxes.cut_kernels import CellFaces
@@ -154,7 +170,10 @@ def cell_faces(
     parts, offset = [np.empty((5, 0))], [0]
     first_number = np.zeros(len(axes), dtype=np.int64)
     for position, (axis, domain) in enumerate(zip(axes, declared, strict=True)):
-        support, counts = np.unique(values[:, position], return_counts=True)
+        support, place, counts = np.unique(values[:, position], return_inverse=True, return_counts=True)
+        if len(people):
+            pairs = np.unique(np.stack([place, people]), axis=1)
+            counts = np.bincount(pairs[0], minlength=len(support))
         first_number[position] = int(axis.has_missing and support[0] == axis.missing_at)
         missing, numbers = np.split(support, first_number[position : position + 1])
         is_common = counts[len(missing) :] >= k

@@ -114,8 +114,9 @@ class Boxes(Method):
     k: int = group_size_option("Smallest number of records that share a box.", at_least=2, unit="records")
     l: int | None = reported_option(
         OrNone(Whole(at_least=1)),
-        "Smallest number of different values of each sensitive column in a box, at most k. Without a sensitive column "
-        "it applies to every quasi-identifier. None: 2 if there is a sensitive column, else 1. 1: no requirement.",
+        "Smallest number of different values of each sensitive column in a box, at most k. Boxes are cut by the "
+        "quasi-identifiers alone and joined where they lack values, and a few others at random, so that the boxes tell "
+        "nobody's value. Without a sensitive column it applies to every quasi-identifier. None: 2 if there is a sensitive column, else 1. 1: no requirement.",
         default=None,
         unit="values",
     )

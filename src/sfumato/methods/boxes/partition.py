@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -349,7 +350,23 @@ class Protected:
     values: NDArray[np.float64]
     separation: NDArray[np.float64]
     apart: NDArray[np.float64]  # least distance of different values along each axis; 0: the axis is not protected
-    people: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # person of each row, if told apart
+    people: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )  # person of each row, if told apart
+
+    @cached_property
+    def one_value_each(self) -> NDArray[np.float64]:
+        """The values with one of each person in each column, the rarest of hers; NaN for her other values."""
+        kept = np.full(self.values.shape, np.nan)
+        for column in range(self.values.shape[1]):
+            _, code, counts = np.unique(self.values[:, column], return_inverse=True, return_counts=True)
+            order = np.lexsort((code, counts[code], self.people))
+            hers = order[np.flatnonzero(np.diff(self.people[order], prepend=-1))]  # a row with it, of each person
+            chosen = np.empty(int(self.people.max(initial=-1)) + 1, dtype=np.int64)
+            chosen[self.people[hers]] = code[hers]
+            is_chosen = chosen[self.people] == code
+            kept[is_chosen, column] = self.values[is_chosen, column]
+        return kept
 
     def of(self, rows: NDArray[np.int64]) -> Protected:
         """Return some of the rows."""
@@ -394,11 +411,19 @@ class DiversityRule:
         apart = {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric}
         return cls(l, columns, apart, schema.person)
 
-    def protect(self, rows: Table, axes: Axes) -> Protected:
-        """Return the protected columns of these rows."""
+    def is_joined(self, axes: Axes) -> bool:
+        """Whether a protected column is no axis, so that boxes are joined for it after the cuts."""
+        return self.l > 1 and any(name not in axes.names for name in self.columns)
+
+    def protect(self, rows: Table, axes: Axes, *, along_axes: bool | None = None) -> Protected:
+        """Return the protected columns of these rows: all, only those that are axes, or only the others.
+
+        Cuts see those that are axes only: a cut that depends on other values would tell them.
+        """
         hidden = {axis.name: axis for axis in axes.all}
-        values = np.empty((rows.rows, len(self.columns)))
-        for position, name in enumerate(self.columns):
+        columns = [name for name in self.columns if along_axes is None or (name in hidden) == along_axes]
+        values = np.empty((rows.rows, len(columns)))
+        for position, name in enumerate(columns):
             if name in hidden:
                 values[:, position] = hidden[name].coordinates(rows)
             elif rows.kinds[name].is_numeric:
@@ -411,7 +436,7 @@ class DiversityRule:
         return Protected(
             self.l,
             values,
-            np.array([self.epsilon.get(name, 0.0) for name in self.columns]),
+            np.array([self.epsilon.get(name, 0.0) for name in columns]),
             np.array([self._apart(axis) for axis in axes.all]),
             np.zeros(0, np.int64) if self.person is None else rows.coded(self.person).codes.astype(np.int64),
         )

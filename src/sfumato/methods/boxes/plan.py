@@ -176,18 +176,25 @@ class BoxesPlan(Plan):
             return replace(released, origin=kept[released.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
-        cell_faces = self.edges.cell_faces(numbers, self.axes.numbers)
+        along_axes = self.diversity.protect(block, self.axes, along_axes=True)
+        cell_faces = self.edges.cell_faces(numbers, self.axes.numbers, along_axes.people)
         weights = self.sensitivities.of(block)
-        boxes = self._partition(block, values, weights, cell_faces)
+        if self.earlier is None:
+            boxes = self._partition(along_axes, values, weights, cell_faces)
+        else:
+            boxes = self._partition_units(block, along_axes, values, weights)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
-            searched = self._search(block, values, weights, boxes, cell_faces, number)
+            searched = self._search(block, along_axes, values, weights, boxes, cell_faces, number)
             boxes, searches = searched.boxes, (searched.trace,)
         if self.sensitivities.rules is not None:
-            without = self._partition(block, values, replace(self.sensitivities, rules=None).of(block), cell_faces)
+            plain = replace(self.sensitivities, rules=None).of(block)
+            without = self._partition(along_axes, values, plain, cell_faces)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
-        faces = self.edges.faces(boxes, numbers, self.axes.numbers)
+        if self.diversity.is_joined(self.axes):
+            boxes = self._join(block, along_axes, boxes, values, weights, number)
+        faces = self.edges.faces(boxes, numbers, self.axes.numbers, along_axes.people)
         labels = [
             self._labels(boxes, values[:, position], axis)
             for position, axis in enumerate(self.axes.sets, start=len(self.axes.numbers))
@@ -200,33 +207,70 @@ class BoxesPlan(Plan):
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
 
     def _partition(
-        self, block: Table, values: NDArray[np.float64], weights: NDArray[np.float32], cell_faces: CellFaces | None
+        self,
+        protected: Protected,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        cell_faces: CellFaces | None,
+        least: int | None = None,
     ) -> BoxPartition:
-        def split(
-            places: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
-        ) -> BoxPartition:
-            return partition(
-                places,
-                cost,
-                self.axes,
-                k=least,
-                protected=protected,
-                median=self.options.cut == "median",
-                note_cuts=cell_faces is not None or self.options.search is not None,
-                faces=cell_faces,
-            )
+        is_joined = self.diversity.is_joined(self.axes) and not self.axes.have_trees
+        return partition(
+            values,
+            weights,
+            self.axes,
+            k=least or self.options.k,
+            protected=protected,
+            median=self.options.cut == "median",
+            note_cuts=cell_faces is not None or self.options.search is not None or is_joined,
+            faces=cell_faces,
+        )
 
-        k, protected = self.options.k, self.diversity.protect(block, self.axes)
-        if self.earlier is None:
-            return split(values, weights, k, protected)
+    def _partition_units(
+        self, block: Table, protected: Protected, values: NDArray[np.float64], weights: NDArray[np.float32]
+    ) -> BoxPartition:
+        """Make boxes that contain those whole who were together in earlier releases."""
         from sfumato.methods.boxes.together import partition_units
 
+        assert self.earlier is not None
+
+        def split(
+            rows: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
+        ) -> BoxPartition:
+            return self._partition(protected, rows, cost, None, least)
+
         units = self.earlier.units[self.earlier.places_of(block)]
-        return partition_units(values, weights, self.axes, units, k=k, protected=protected, split=split)
+        return partition_units(values, weights, self.axes, units, k=self.options.k, protected=protected, split=split)
+
+    def _join(
+        self,
+        block: Table,
+        along_axes: Protected,
+        boxes: BoxPartition,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        number: int,
+    ) -> BoxPartition:
+        """Join boxes until all are diverse in the columns that are no axes, which had no say in the cuts."""
+        from sfumato.methods.boxes.joining import Demand, join_nearest, join_until_diverse
+
+        sensitive = self.diversity.protect(block, self.axes, along_axes=False)
+        demand = Demand(sensitive, self.options.k, self.randomness.stream(f"joined boxes {number}"))
+        if not len(boxes.cuts):
+            return join_nearest(boxes, values, demand)
+        numbers = len(self.axes.numbers)
+
+        def cut(rows: NDArray[np.int64]) -> BoxPartition:
+            people = along_axes.of(rows).people
+            faces = self.edges.cell_faces(values[rows, :numbers], self.axes.numbers, people)
+            return self._partition(along_axes.of(rows), values[rows], weights[rows], faces)
+
+        return join_until_diverse(boxes, values, demand, cut)
 
     def _search(
         self,
         block: Table,
+        protected: Protected,
         values: NDArray[np.float64],
         weights: NDArray[np.float32],
         boxes: BoxPartition,
@@ -243,7 +287,6 @@ class BoxesPlan(Plan):
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
-        protected = self.diversity.protect(block, self.axes)
         problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight

@@ -146,7 +146,9 @@ def anneal(problem, fitness, near, neighbours, groups, generator):
             temperature = warm * (cooled * cooled)
             if rise > 20.0 * temperature or generator.random() >= math.exp(-rise / temperature):
                 continue
-        if is_checked(problem) and not (diverse(problem, desk[0, : count[0]]) and diverse(problem, desk[1, : count[1]])):
+        if is_checked(problem) and not (
+            diverse(problem, desk[0, : count[0]]) and diverse(problem, desk[1, : count[1]])
+        ):
             continue
         used[0] = max(used[0], pair[1] + 1)
         for side in range(2):

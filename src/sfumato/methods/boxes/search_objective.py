@@ -193,7 +193,7 @@ class ExactJudge:
 
     def _enclosures(self, boxes: BoxPartition) -> list[Enclosure]:
         numbers = self.axes.numbers
-        faces = self.edges.faces(boxes, self.problem.values[:, : len(numbers)], numbers)
+        faces = self.edges.faces(boxes, self.problem.values[:, : len(numbers)], numbers, self.problem.people)
         weight = np.add.reduceat(self.sampling[boxes.order], boxes.starts[:-1])
         enclosures = []
         for one in self.tracked:

@@ -44,7 +44,7 @@ def partition_units(
     box_of[bound] = _join_units(values[bound], weights[bound], units[bound], k, protected, split)
     if len(new):
         alone = _box_of_rows(split(values[new], weights[new], k, protected.of(new))) if len(new) >= k else None
-        box_of[new] = _place_new(values, weights, axes, box_of, bound, new, alone)
+        box_of[new] = _place_new(values, axes, box_of, bound, new, alone)
     _, labels = np.unique(box_of, return_inverse=True)
     order = np.argsort(labels, kind="stable")
     return BoxPartition(order, np.append(0, np.cumsum(np.bincount(labels))), np.empty((0, 4)))
@@ -87,39 +87,40 @@ def _join_units(
 
 def _place_new(
     values: NDArray[np.float64],
-    weights: NDArray[np.float32],
     axes: Axes,
     box_of: NDArray[np.int64],
     bound: NDArray[np.int64],
     new: NDArray[np.int64],
     alone: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
-    """Return the box of each new row: the old one that it widens least, or one of new rows where that costs less."""
+    """Return the box of each new row: the old one that it widens least, or one of new rows where that costs less.
+
+    Every axis counts as much as any other, whatever is to be kept now: the new people stay with the old ones in later
+    releases, which may be asked to keep something else.
+    """
     from scipy.spatial import cKDTree
 
-    count = int(box_of[bound].max()) + 1
-    low, high = np.full((2, count, values.shape[1]), np.inf)
-    np.minimum.at(low, box_of[bound], values[bound])
-    np.negative(high, out=high)
-    np.maximum.at(high, box_of[bound], values[bound])
-    weight = weights.mean(axis=0, dtype=np.float64)
-    sizes = np.bincount(box_of[bound], minlength=count)
-    scale = np.where(weight > 0.0, weight, 1e-12)
-    _, near = cKDTree((low + high) / 2.0 * scale).query(values[new] * scale, k=min(NEIGHBOURS, count))
+    low, high = _hulls(values[bound], box_of[bound])
+    widths, sizes = box_widths(axes, low, high), np.bincount(box_of[bound])
+    usual = np.where(widths.mean(axis=0) > 0.0, widths.mean(axis=0), np.ptp(values, axis=0))
+    weight = 1.0 / np.where(usual > 0.0, usual, 1.0)
+    _, near = cKDTree((low + high) / 2.0 * weight).query(values[new] * weight, k=min(NEIGHBOURS, len(low)))
     near = near.reshape(len(new), -1)
     cost = np.empty(near.shape)
     for place, boxes in enumerate(near.T):
-        before = box_widths(axes, low[boxes], high[boxes]) @ weight
-        after = box_widths(axes, np.minimum(low[boxes], values[new]), np.maximum(high[boxes], values[new])) @ weight
-        cost[:, place] = (sizes[boxes] + 1) * after - sizes[boxes] * before
-    best = cost.argmin(axis=1)
-    joined = near[np.arange(len(new)), best]
+        wider = box_widths(axes, np.minimum(low[boxes], values[new]), np.maximum(high[boxes], values[new]))
+        cost[:, place] = (sizes[boxes] + 1) * (wider @ weight) - sizes[boxes] * (widths[boxes] @ weight)
+    best = cost.argmin(axis=1)[:, None]
+    joined = np.take_along_axis(near, best, axis=1)[:, 0]
     if alone is None:
         return joined
-    low, high = np.full((2, int(alone.max()) + 1, values.shape[1]), np.inf)
-    np.minimum.at(low, alone, values[new])
-    np.negative(high, out=high)
-    np.maximum.at(high, alone, values[new])
-    own = np.bincount(alone) * (box_widths(axes, low, high) @ weight)
-    cheaper = own < np.bincount(alone, cost[np.arange(len(new)), best])
-    return np.where(cheaper[alone], count + alone, joined)
+    own = np.bincount(alone) * (box_widths(axes, *_hulls(values[new], alone)) @ weight)
+    cheaper = own < np.bincount(alone, np.take_along_axis(cost, best, axis=1)[:, 0])
+    return np.where(cheaper[alone], len(low) + alone, joined)
+
+
+def _hulls(values: NDArray[np.float64], box_of: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lowest and the highest coordinates of each box."""
+    order = np.argsort(box_of, kind="stable")
+    starts = np.flatnonzero(np.diff(box_of[order], prepend=-1))
+    return np.minimum.reduceat(values[order], starts), np.maximum.reduceat(values[order], starts)

@@ -23,7 +23,6 @@ import numpy as np
 
 from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
-from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.partition import BoxPartition, label_sets
+from sfumato.methods.partition import BoxPartition, join_runs, label_sets
 from sfumato.methods.search_budget import SearchBudget, SearchReporter, SpentBudget
 from sfumato.plan.claims.sensitive_groups import SensitiveCounts, distinct_values
 from sfumato.plan.plan import SearchTrace, Trace
@@ -205,9 +205,9 @@ def join_until_diverse(matrix: NDArray[np.float64], labels: Labels, sensitive: S
             return labels
         if labels.max(initial=0) == 0:
             raise CannotRelease(
-                "All rows of a block must have the demanded number of values of each sensitive column.",
+                "All rows of a block must have k people and the demanded number of values of each sensitive column.",
                 found=f"fewer values of {lacking[0].rule.column!r} in a block",
-                fix="a smaller l, or the engine memory",
+                fix="a smaller k or l, or the engine memory",
             )
         labels = _join_once(matrix, labels, lacking[0])[labels]
 
@@ -215,7 +215,8 @@ def join_until_diverse(matrix: NDArray[np.float64], labels: Labels, sensitive: S
 def _join_once(matrix: NDArray[np.float64], labels: Labels, sensitive: SensitiveColumn) -> Labels:
     """Return the new label of each group, after groups that lack values of one column were joined with others."""
     counts = sensitive.counts(labels)
-    centres = np.column_stack([np.bincount(labels, weights=column) / counts.sizes for column in matrix.T])
+    sizes = np.bincount(labels)
+    centres = np.column_stack([np.bincount(labels, weights=column) / sizes for column in matrix.T])
     spread = np.random.default_rng(0).normal(size=centres.shape)  # so that equal centres have different neighbours
     centres += 1e-6 * (centres.std(axis=0) + 1e-9) * spread
     joined = np.arange(len(centres))
@@ -261,15 +262,17 @@ def _join_near(centres: NDArray[np.float64], joined: Labels, groups: Labels, mos
         waiting = left
 
 
-def column_groups(block: Table, name: str, k: int, kind: str) -> RowGrouping:
+def column_groups(block: Table, name: str, k: int, kind: str, people: NDArray[np.int32] | None) -> RowGrouping:
     """Group the values of one column: k neighbouring values each, or with the least squared error.
 
-    Missing numbers are placed below all others, and categories by their order.
+    Missing numbers are placed below all others, and categories by their order. Groups of fewer than k people, if they
+    are told apart, are joined with the next ones.
     """
     values = block.numbers(name) if block.kinds[name].is_numeric else block.coded(name).codes.astype(np.float64)
     present = values[~np.isnan(values)]
     low, high = (present.min(), present.max()) if present.size else (0.0, 0.0)
-    return RowGrouping(line_groups(np.where(np.isnan(values), low - max(1.0, 2.0 * (high - low)), values), k, kind))
+    labels = line_groups(np.where(np.isnan(values), low - max(1.0, 2.0 * (high - low)), values), k, kind)
+    return RowGrouping(labels if people is None else join_runs(labels, people, k))
 
 
 def line_groups(values: NDArray[np.float64], k: int, kind: str = "optimal-1d") -> Labels:

@@ -300,7 +300,8 @@ class MicroaggregationPlan(Plan):
         """Return the released columns of the quasi-identifiers."""
         options, names, stream = self.options, self.space.encoder.names, self.randomness.stream
         if options.is_columnwise:
-            groups = {name: column_groups(block, name, options.k, options.kind) for name in names}
+            people = self.rules.people_of(block)
+            groups = {name: column_groups(block, name, options.k, options.kind, people) for name in names}
             trace = Trace()
         else:
             budget = options.search if isinstance(options.search, SearchBudget) else None

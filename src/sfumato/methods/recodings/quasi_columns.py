@@ -28,9 +28,10 @@ from sfumato.methods.recodings.groupings import (
 from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
-from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
+from sfumato.plan.plan import Evidence
+from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, GroupSizesOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points
-from sfumato.plan.survey import Sample, Survey, count_blocks
+from sfumato.plan.survey import Sample, Survey, count_blocks, is_whole
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -192,18 +193,45 @@ class ColumnwiseMethod(Method):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
         """Recode each quasi-identifier, from the survey alone."""
+        if schema.person is None or self.goal.k is None:
+            return self._plan(self, survey, schema, randomness)
+        return self._plan_for_people(self.goal.k, schema.person, survey, schema, randomness)
+
+    def _plan_for_people(
+        self, k: int, person: str, survey: Survey, schema: Schema, randomness: Randomness
+    ) -> RecodingPlan:
+        """Make groups of more rows, until each is that of k people.
+
+        k × the rows that a person has at most are surely enough; where the whole table is known, fewer are tried first.
+        """
+        question, sample = GroupSizesOf((person,)), survey.sample.table
+        largest = min(k * int(survey.ask([question])[question].sizes.max()), survey.rows)
+        size = k if is_whole(survey) else largest
+        while True:
+            larger: Any = self
+            plan = self._plan(replace(larger, k=size), survey, schema, randomness)
+            if size >= largest:
+                return plan
+            made = plan.transform(sample, 0)
+            evidence = Evidence(made.released, sample, made.origin)
+            if plan.promises[0].count_people(person).measure(evidence).held:
+                return plan
+            size = min(largest, max(size + 1, size * 5 // 4))
+
+    def _plan(self, grouping: ColumnwiseMethod, survey: Survey, schema: Schema, randomness: Randomness) -> RecodingPlan:
+        """Recode each quasi-identifier as ``grouping`` does, and promise what this method does."""
         quasi, kinds = schema.names(Role.QUASI), survey.sample.table.kinds
         require_rows(survey.rows, self.goal.k)
         numeric = [name for name in quasi if kinds[name].is_numeric and schema[name].tree is None]
-        asked = [question for name in numeric for question in self.questions(survey, name)]
+        asked = [question for name in numeric for question in grouping.questions(survey, name)]
         answers = survey.ask([*asked, *(DistinctIn(name, MOST_VALUES) for name in quasi if name not in numeric)])
         recodings: list[Recoding] = []
         for name in quasi:
             if name in numeric:
-                recodings.append(self.group(survey, answers, name, randomness))
+                recodings.append(grouping.group(survey, answers, name, randomness))
             else:
                 distinct = answers[DistinctIn(name, MOST_VALUES)].require_complete(name)
-                coarse = self.goal.coarsen(schema[name], kinds[name], distinct)
+                coarse = grouping.goal.coarsen(schema[name], kinds[name], distinct)
                 recodings += [] if coarse.is_unchanged else [coarse]
         shown = released_columns(quasi, recodings)
         return RecodingPlan(

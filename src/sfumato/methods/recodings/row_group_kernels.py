@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 
-
 NOBODY = np.zeros(0, np.int32)  # people are not told apart: every row is another person
 
 

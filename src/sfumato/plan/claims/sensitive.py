@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,9 +46,10 @@ class SensitiveClaim(GroupClaim[KeyedCounts]):
         groups, coded = evidence.groups(self.columns), evidence.released.coded(self.column)
         if self.person is None:
             return KeyedCounts.of(groups, coded)
-        labels = refine(groups.labels, coded.codes, coded.size)
-        once = first_rows(KeyedGroups.of_keys(np.stack([labels.astype(np.uint64), evidence.people(self.person)], 1)).labels)
-        return KeyedCounts(groups.keys, coded.values, SensitiveCounts.of(groups.labels[once], coded.codes[once], coded.size))
+        pairs = refine(groups.labels, coded.codes, coded.size).astype(np.uint64)
+        once = first_rows(KeyedGroups.of_keys(np.stack([pairs, evidence.people(self.person)], axis=1)).labels)
+        counts = SensitiveCounts.of(groups.labels[once], coded.codes[once], coded.size)
+        return KeyedCounts(groups.keys, coded.values, counts)
 
     def finding(self, tally: KeyedCounts) -> Finding:
         measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)

@@ -7,6 +7,8 @@ group can be recoded to something finer. Rows of a group look alike, so it does 
 
 Cells whose faces do not depend on single records, and recodings that are the same for the whole column, make such
 statements wrong. The attack reports how many cells were undone, and how often its statements were right.
+
+The last part does the same for sensitive values: which of them the groups tell because the method looked at them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.measures.measured_release import MeasuredRelease
+    from sfumato.methods.base import Method
     from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
 
@@ -167,3 +170,63 @@ def _downcode_column(
     coarse = np.array([word is not None and word not in known for word in cells])
     undone = downcode_words(after.codes.astype(np.int64), parts, before.codes[origin].astype(np.int64), values, labels)
     return undone + Downcoding(cells=int(coarse[after.codes].sum()), statements=0, true=0)
+
+
+# What a partition tells about sensitive values (minimality attack, Wong, Fu, Wang and Pei 2007).
+#
+# Whoever knows the method and the quasi-identifiers can try which assignments of the released values make the method
+# form the released groups. If all of those give a person the same value, the groups told it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimalityResult:
+    """What the groups of a release tell about sensitive values, beyond the values that are listed in each group."""
+
+    runs: int  # alternative assignments that were tried
+    people: int  # rows whose groups came about again in enough of them to judge
+    certain: int  # of these, rows whose value was the same each time, although their group has several
+    largest_gain: float  # largest probability of a value, given the groups, minus its share in the group
+
+
+def try_assignments(
+    method: Method, table: Mapping[str, Any], schema: Mapping[str, Any], *, runs: int, seed: int, enough: int = 10
+) -> MinimalityResult:
+    """Deal the sensitive values of each released group to its rows at random, and see when the group comes about again.
+
+    The table has one sensitive column and no column ``row``. Groups that come about fewer than ``enough`` times are not
+    judged.
+    """
+    generator = np.random.default_rng(seed)
+    column = next(name for name, role in schema.items() if role == "sensitive")
+    values = np.asarray(table[column]).copy()
+    released = _groups_of(method, table, schema)
+    dealt: dict[frozenset[int], list[NDArray[Any]]] = {group: [] for group in released}
+    for _ in range(runs):
+        for group in released:
+            rows = sorted(group)
+            values[rows] = generator.permutation(values[rows])
+        for group in _groups_of(method, {**table, column: values.copy()}, schema) & released:
+            dealt[group].append(values[sorted(group)])
+    judged = [np.stack(found) for found in dealt.values() if len(found) >= enough]
+    gains = [_gain(found) for found in judged]
+    return MinimalityResult(
+        runs=runs,
+        people=sum(found.shape[1] for found in judged),
+        certain=sum(int(((found == found[0]).all(axis=0) & (len(np.unique(found)) > 1)).sum()) for found in judged),
+        largest_gain=max(gains, default=0.0),
+    )
+
+
+def _gain(found: NDArray[Any]) -> float:
+    """Largest share of a value among the assignments of one row, minus its share in the group; (assignments, rows)."""
+    return max(float(((found == value).mean(axis=0) - (found[0] == value).mean()).max()) for value in np.unique(found))
+
+
+def _groups_of(method: Method, table: Mapping[str, Any], schema: Mapping[str, Any]) -> set[frozenset[int]]:
+    """Return the rows of each group that the method releases."""
+    numbered = {**table, "row": np.arange(len(next(iter(table.values())))) + 0.5}
+    sensitive = [name for name, role in schema.items() if role == "sensitive"]
+    released = method.release(numbered, schema={**schema, "row": "other"}).table
+    labels = group_labels(released, [name for name in released.names if name not in ("row", *sensitive)])
+    rows = (released.numbers("row") - 0.5).astype(np.int64)
+    return {frozenset(rows[labels == label].tolist()) for label in range(int(labels.max(initial=-1)) + 1)}

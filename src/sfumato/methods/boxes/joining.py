@@ -1,0 +1,213 @@
+"""Boxes that are diverse in sensitive columns, although their values have no say in where the space is cut.
+
+A cut that is refused because one side would lack values tells who has which value: whoever knows the quasi-identifiers
+can repeat the partition (minimality attack, Wong, Fu, Wang and Pei 2007). The space is therefore cut by the
+quasi-identifiers alone, and what lacks values is joined afterwards, from the smallest cells up:
+
+- two boxes that one cut made become one box again;
+- a box beside a cell of several boxes takes the nearest k records of that cell along the axis of their cut, and more
+  until it is diverse; what is left of the cell is cut anew.
+
+A joined cell alone would still tell that one of its parts lacked values. So every cut is also undone at random, with
+the probability that its sides would lack values if the values of the table were dealt to its records at random, but at
+most ``MOST``. This probability is the same for every assignment of the values, and where joined cells are rare about
+half of them are joined for no reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.partition import BoxPartition
+from sfumato.plan.claims.groups import values_apart
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.boxes.partition import Protected
+
+MOST = 0.1  # probability by which a cut is undone without need: where many must be undone, that one is tells little
+DEALT = 2000  # random groups by which the probability that a group lacks values is estimated
+
+Cut = Callable[["NDArray[np.int64]"], BoxPartition]  # cuts some of the records by their quasi-identifiers
+
+
+@dataclass(frozen=True, repr=False)
+class Demand:
+    """What each box must have: values of the sensitive columns, of different people, of at least k people."""
+
+    protected: Protected  # of the sensitive columns
+    k: int
+    generator: np.random.Generator
+    _chances: dict[int, float] = field(default_factory=dict)
+
+    def lacking(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Mark the groups of these rows, given their dense labels, that have too few values."""
+        lacks = np.zeros(int(labels.max(initial=-1)) + 1, dtype=bool)
+        for column, distance in zip(self._witnesses[rows].T, self.protected.separation, strict=True):
+            valid = ~np.isnan(column)
+            counts = np.zeros(len(lacks), dtype=np.int64)
+            some, own = np.unique(labels[valid], return_inverse=True)
+            counts[some] = values_apart(own, column[valid], epsilon=float(distance), at_most=self.protected.l)
+            lacks |= counts < self.protected.l
+        return lacks
+
+    def is_met(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether these rows have enough values."""
+        return not self.lacking(rows, np.zeros(len(rows), dtype=np.int64)).any()
+
+    def can_stand(self, rows: NDArray[np.int64]) -> bool:
+        """Return whether these rows can be boxes: k records of k people, with enough values as a whole."""
+        people = self.protected.people
+        enough = len(rows) if not len(people) else len(np.unique(people[rows]))
+        return enough >= self.k and self.is_met(rows)
+
+    def chance(self, size: int) -> float:
+        """Return the probability that this many records lack values, if the values are dealt at random; above 0."""
+        if size not in self._chances:
+            rows = self.generator.integers(0, len(self.protected.values), DEALT * size)
+            lacks = self.lacking(rows, np.repeat(np.arange(DEALT), size))
+            self._chances[size] = min((int(lacks.sum()) + 1) / (DEALT + 1), MOST)
+        return self._chances[size]
+
+    @property
+    def _witnesses(self) -> NDArray[np.float64]:
+        """The values that count: of each person one of each column, so that different values are of different people.
+
+        Two values are in any box of two people; so there all of them count.
+        """
+        if self.protected.l < 3 or not len(self.protected.people):
+            return self.protected.values
+        return self.protected.one_value_each
+
+
+@dataclass(repr=False)
+class CellTree:
+    """Boxes as runs of ``order``, with the cut that each begins at, which are joined in place."""
+
+    order: NDArray[np.int64]
+    cuts: NDArray[np.float64]  # (records, 4): axis, value, first and last place of the cut where a box starts
+    end_of: dict[int, int]  # first place of each box → its end
+
+    @classmethod
+    def of(cls, boxes: BoxPartition) -> CellTree:
+        starts = boxes.starts.tolist()
+        return cls(boxes.order.copy(), boxes.cuts.copy(), dict(pairwise(starts)))
+
+    @property
+    def boxes(self) -> BoxPartition:
+        starts = np.array([*sorted(self.end_of), len(self.order)], dtype=np.int64)
+        return BoxPartition(self.order, starts, self.cuts)
+
+    def is_box(self, first: int, last: int) -> bool:
+        return self.end_of.get(first) == last
+
+    def join(self, first: int, last: int) -> None:
+        """Make the cell one box."""
+        start = first
+        while start < last:
+            start = self.end_of.pop(start)
+        self.end_of[first] = last
+
+    def put(self, first: int, boxes: BoxPartition) -> None:
+        """Put boxes in a place that has none."""
+        last = first + len(boxes.order)
+        self.order[first:last] = boxes.order
+        self.cuts[first:last] = boxes.cuts
+        self.cuts[first:last, 2:] += first
+        starts = (boxes.starts + first).tolist()
+        self.end_of |= dict(pairwise(starts))
+
+
+def join_until_diverse(boxes: BoxPartition, values: NDArray[np.float64], demand: Demand, cut: Cut) -> BoxPartition:
+    """Return boxes that meet the demand; ``values`` are the coordinates, by which ``cut`` cuts some of the records."""
+    lacking = demand.lacking(boxes.order, boxes.numbers)
+    tree, lacks = CellTree.of(boxes), dict(zip(boxes.starts[:-1].tolist(), lacking.tolist(), strict=True))
+    places = boxes.starts[1:-1]
+    sizes = boxes.cuts[places, 3] - boxes.cuts[places, 2]
+    for place in places[np.argsort(sizes, kind="stable")].tolist():
+        first, last = int(tree.cuts[place, 2]), int(tree.cuts[place, 3])
+        parts = [(start, end) for start, end in ((first, place), (place, last)) if tree.is_box(start, end)]
+        chance = sum(demand.chance(end - start) for start, end in parts)
+        is_joined = any(lacks[start] for start, _ in parts) or demand.generator.random() < chance
+        if not parts or not is_joined:
+            continue
+        if len(parts) == 1:
+            _take_from_neighbour(tree, lacks, parts[0], (first, place, last), values, demand, cut)
+        else:
+            tree.join(first, last)
+            lacks[first] = not demand.is_met(tree.order[first:last])
+    return tree.boxes
+
+
+def _take_from_neighbour(
+    tree: CellTree,
+    lacks: dict[int, bool],
+    box: tuple[int, int],
+    cell: tuple[int, int, int],
+    values: NDArray[np.float64],
+    demand: Demand,
+    cut: Cut,
+) -> None:
+    """Let a box take the nearest records from the cell beside it, and cut the rest of that cell anew."""
+    first, place, last = cell
+    is_below, axis = box[0] == first, int(tree.cuts[place, 0])
+    own, others = tree.order[box[0] : box[1]].copy(), tree.order[place:last] if is_below else tree.order[first:place]
+    others = others[np.argsort(values[others, axis] if is_below else -values[others, axis], kind="stable")]
+    taken = demand.k
+    while taken < len(others) and not demand.is_met(np.append(own, others[:taken])):
+        taken += demand.k
+    taker, rest = np.append(own, others[:taken]), others[taken:]
+    if not demand.can_stand(rest):
+        tree.join(first, last)
+        lacks[first] = not demand.is_met(tree.order[first:last])
+        return
+    at = first + (len(taker) if is_below else len(rest))
+    ends = values[taker, axis], values[rest, axis]
+    low, high = ends if is_below else ends[::-1]
+    parts = [_one_box(taker), join_until_diverse(_of_rows(cut(rest), rest), values, demand, cut)]
+    tree.join(first, last)
+    del tree.end_of[first]
+    begin = tree.cuts[first].copy()  # the cut that the whole cell begins at, which stays
+    for part, start in zip(parts if is_below else parts[::-1], (first, at), strict=True):
+        tree.put(start, part)
+        lacks |= dict.fromkeys((part.starts[:-1] + start).tolist(), False)
+    tree.cuts[first] = begin
+    tree.cuts[at] = axis, 0.5 * (low.max() + high.min()), first, last
+
+
+def _one_box(rows: NDArray[np.int64]) -> BoxPartition:
+    return BoxPartition(rows, np.array([0, len(rows)]), np.zeros((len(rows), 4)))
+
+
+def _of_rows(boxes: BoxPartition, rows: NDArray[np.int64]) -> BoxPartition:
+    """Return a partition of some records, with their numbers among all."""
+    return BoxPartition(rows[boxes.order], boxes.starts, boxes.cuts)
+
+
+def join_nearest(boxes: BoxPartition, values: NDArray[np.float64], demand: Demand) -> BoxPartition:
+    """Join boxes that lack values, and others at random, with the nearest ones; for boxes that no cuts divide."""
+    from sfumato.kernels.neighbours import nearest
+
+    numbers = boxes.numbers
+    scaled = values[boxes.order] / (values.std(axis=0) + 1e-12)
+    by_chance = demand.generator.random(boxes.count) < [demand.chance(size) for size in boxes.sizes.tolist()]
+    chosen = by_chance | demand.lacking(boxes.order, numbers)
+    while chosen.any() and len(chosen) > 1:
+        sizes = np.bincount(numbers)
+        centres = np.column_stack([np.bincount(numbers, weights=column) / sizes for column in scaled.T])
+        joined = np.arange(len(sizes))
+        found = nearest(centres[chosen], centres, 2).index
+        for box, near in zip(np.flatnonzero(chosen), found, strict=True):
+            partner = near[0] if near[0] != box else near[1]
+            joined[joined == joined[box]] = joined[partner]
+        numbers = np.unique(joined, return_inverse=True)[1][numbers]
+        chosen = demand.lacking(boxes.order, numbers)
+    order = np.argsort(numbers, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
+    return BoxPartition(boxes.order[order], starts, np.empty((0, 4)))
