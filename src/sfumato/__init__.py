@@ -54,6 +54,8 @@ FACE: dict[str, dict[str, str]] = {
         "assess": "sfumato.job.assess",
         "Assessment": "sfumato.release.assessment",
         "release_and_assess": "sfumato.job.release",
+        "compose": "sfumato.release.composition",
+        "Composition": "sfumato.release.composition",
         "AssessedRelease": "sfumato.job.release",
         "split_holdout": "sfumato.measures.assess",
         "compare": "sfumato.comparison.compare",

@@ -47,6 +47,7 @@ for command in (
     release.run,
     estimate.verify,
     estimate.estimate,
+    estimate.compose,
     assess.assess,
     compare.compare,
     demo.demo,

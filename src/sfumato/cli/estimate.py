@@ -161,3 +161,25 @@ def verify(
     else:
         console.show(terminal.bundle(checked))
     checked.require_held()
+
+
+def compose(
+    *,
+    releases: list[str] = typer.Argument(..., metavar="DIR DIR…", help="Folders of releases of the same people."),
+    json: bool = options.JSON,
+) -> None:
+    """Measure what several releases of the same people tell together.
+
+    An intruder links rows by the columns that all releases show as they are, and counts who shares a person's groups in
+    all of them. The exit code is 1 if that are fewer people than the releases promise.
+
+    Example: sfumato compose out-2025 out-2026
+    """
+    from sfumato.release.composition import compose as measure
+
+    found = measure(releases)
+    if json:
+        console.show_json(found)
+    else:
+        console.show_text(f"{found}\n")
+    raise typer.Exit(0 if found.held else 1)

@@ -93,6 +93,13 @@ class ReleaseOptions:
         metavar="FILE",
         help="Secret key of pseudonyms and shifted dates; made if it does not exist. Keep it apart from the release.",
     )
+    ledger: str | None = typer.Option(
+        None,
+        "--ledger",
+        metavar="FILE",
+        help="Private file that knows what earlier releases told about whom; made if it does not exist, with a key "
+        "beside it. k people then fit each person in all its releases. Needs --person.",
+    )
     shift_dates: list[str] = typer.Option(
         [],
         "--shift-dates",
@@ -129,7 +136,7 @@ class ReleaseOptions:
             pseudonyms=_columns(self.pseudonyms),
             shift_dates=_columns(self.shift_dates),
             **vars(self.place),
-            **{name: getattr(self, name) for name in (*same, "key", "by", "days")},
+            **{name: getattr(self, name) for name in (*same, "key", "ledger", "by", "days")},
         )
         return given if self.project is None else given.over(read_project(self.project))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.base import engine_for, is_spark_frame
 from sfumato.errors import OptionError
 from sfumato.measures.assess import ComparisonOptions, split_holdout
-from sfumato.release.destination import destination_of
+from sfumato.release.destination import Folder, destination_of
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource
@@ -54,6 +54,7 @@ class Job:
     assessment: AssessmentWishes | None = None  # None: the release is not assessed
     key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
     rows_not_people: bool = False  # whether promises may count rows although a person may have several
+    ledger: str | Path | None = None  # private file that knows what earlier releases told about whom
     seed: int | None = None
 
     @classmethod
@@ -88,6 +89,15 @@ class Job:
                 "A holdout is split off only from a table in memory.",
                 found=f"engine {self.engine.name!r}",
                 fix="a reference, or --engine memory",
+            )
+
+    def require_ledger_possible(self) -> None:
+        """Raise if a ledger is given, but the rows are not in memory, or nothing is written."""
+        if self.ledger is not None and (not self.engine.in_memory or not isinstance(self.destination, Folder)):
+            raise OptionError(
+                "With a ledger the table is released in memory, and into a folder: both are written in one step.",
+                found=f"engine {self.engine.name!r}" if self.destination is not None else "no folder",
+                fix="--engine memory -o DIR (in Python into='DIR')",
             )
 
     def hold_out(self) -> Job:

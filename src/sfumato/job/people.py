@@ -93,6 +93,16 @@ def require_possible(method: Method, schema: Schema, key: str | Path | None) -> 
         )
 
 
+def require_unlinked(prepared: Prepared) -> None:
+    """Raise if pseudonyms would link the rows of a person over the releases of a ledger: they tell who is new."""
+    if prepared.pseudonyms:
+        raise CannotRelease(
+            "With a ledger nothing may link the rows of a person over releases.",
+            found=f"pseudonyms in {', '.join(map(repr, prepared.pseudonyms))}",
+            fix="remove the identifier",
+        )
+
+
 def require_one_row_each(prepared: Prepared, claims: Sequence[Claim[Any]]) -> None:
     """Raise if people have several rows although a promise about groups counts rows.
 

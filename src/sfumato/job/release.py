@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from sfumato.job.people import (
     require_no_person,
     require_one_row_each,
     require_people,
+    require_unlinked,
 )
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from sfumato.methods.search_budget import SearchProgress
     from sfumato.plan.plan import Plan
     from sfumato.release.assessment import Assessment
+    from sfumato.release.ledger import Ledger
     from sfumato.release.release import Release
 
 
@@ -187,14 +190,26 @@ def make_release(job: Job) -> Release:
     if job.destination is not None:
         job = replace(job, destination=job.destination.following(job.source))
     given, job = job.schema, job.read().hold_out()
-    with job.engine.session(job.destination) as session:
+    job.require_ledger_possible()
+    with job.engine.session(job.destination) as session, _open_ledger(job) as ledger:
         opened = session.open(job.source, job.schema)
         if not roles_are_known:
             _warn_of_suggestions(opened.schema, given)
-        return _make_in_session(job, session, opened, randomness)
+        return _make_in_session(job, session, opened, randomness, ledger)
 
 
-def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness) -> Release:
+def _open_ledger(job: Job) -> AbstractContextManager[Ledger | None]:
+    """Open the ledger of the job; None if it has none."""
+    if job.ledger is None:
+        return nullcontext()
+    from sfumato.release.ledger import Ledger
+
+    return Ledger.open(job.ledger)
+
+
+def _make_in_session(
+    job: Job, session: Session[Any, Any], opened: Any, randomness: Randomness, ledger: Ledger | None
+) -> Release:
     method = job.method
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
@@ -211,11 +226,15 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
+    shared = ()
+    if ledger is not None:
+        require_unlinked(prepared)
+        plan, *shared = ledger.bind(plan, source.fitted.table, source.schema.person, getattr(method, "suppress", 0.0))
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     history = promise_history(plan.claims, opened.schema)
     if not history:
         require_one_row_each(prepared, plan.claims)
-    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims)
+    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
     if protected.person not in prepared.pseudonyms:
@@ -245,7 +264,8 @@ def _make_in_session(job: Job, session: Session[Any, Any], opened: Any, randomne
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
     diagnostics = session.diagnose(plan, work)
-    return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
+    with nullcontext() if ledger is None else ledger.adding(shared[0], work.evidence, job.destination):
+        return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
 
 
 def report_search(method: Method, report: Callable[[SearchProgress], None]) -> Method:

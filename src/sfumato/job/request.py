@@ -150,6 +150,7 @@ class Request:
     by: str | None = None  # column that tells people apart, for shift_dates
     days: int | None = None  # largest shift
     key: str | None = None  # file of the secret key
+    ledger: str | None = None  # private file that knows what earlier releases told about whom
     rows_not_people: bool | None = None  # whether promises may count rows although people have several
 
     def over(self, other: Request) -> Request:
@@ -176,7 +177,8 @@ class Request:
         method = None if self.method == AUTO else self.make_method()
         destination = self._destination(target, make_report)
         destination.require_free()
-        self._require_key_apart(target)
+        for flag, private in (("--key", self.key), ("--ledger", self.ledger)):
+            _require_apart(flag, private, target)
         check_formats(self.formats or None)
         job = Job.of(
             source_of(file, self.reading or READING, table=self.table, query=self.query),
@@ -189,6 +191,7 @@ class Request:
             assessment=self._assessment(seed),
             key=self.key,
             rows_not_people=bool(self.rows_not_people),
+            ledger=self.ledger,
             seed=seed,
         )
         self._require_plain(job)
@@ -224,20 +227,6 @@ class Request:
         if self.into is not None or self.replace:
             raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
         return Folder(target, tuple(self.formats) or None, self.csv_formulas or "escape", make_report)
-
-    def _require_key_apart(self, target: str) -> None:
-        """Raise if the key would be in the folder of the release."""
-        if self.key is None:
-            return
-        reason = ""
-        try:
-            key = Path(self.key).expanduser().resolve()
-        except (OSError, RuntimeError, ValueError):  # a loop of links, no home, a null character
-            reason = "it is not a valid path"
-        if reason:
-            raise OptionError(f"The key cannot be kept there: {reason}.", fix="--key with the path of a file")
-        if key.is_relative_to(Path(target).expanduser().resolve()):
-            raise OptionError("The key must not be in the folder of the release.", fix="--key with another folder")
 
     def _assessment(self, seed: int | None) -> AssessmentWishes | None:
         """Return how the release is assessed; None if it is not. The reference is read."""
@@ -311,6 +300,23 @@ def option_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _require_apart(flag: str, private: str | None, target: str) -> None:
+    """Raise if a private file would be in the folder of the release."""
+    if private is None:
+        return
+    reason = ""
+    try:
+        place = Path(private).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, no home, a null character
+        reason = "it is not a valid path"
+    if reason:
+        raise OptionError(f"The file of {flag} cannot be kept there: {reason}.", fix=f"{flag} with the path of a file")
+    if place.is_relative_to(Path(target).expanduser().resolve()):
+        raise OptionError(
+            f"The file of {flag} must not be in the folder of the release.", fix=f"{flag} with another folder"
+        )
 
 
 def _require_original(file: Path) -> None:

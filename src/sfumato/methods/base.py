@@ -77,6 +77,7 @@ class Method(ABC):
         into: Any = None,
         key: str | Path | None = None,
         rows_not_people: bool = False,
+        ledger: str | Path | None = None,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.
 
@@ -102,6 +103,10 @@ class Method(ABC):
             Whether promises may count rows although people have several of them. By default a table whose removed
             identifier repeats is refused, because k rows may then be those of fewer than k people. The manifest and the
             report say that rows were counted.
+        ledger : str or Path, optional
+            Private file that knows what earlier releases told about whom; it is made if it does not exist, with a key
+            beside it. At least k people then fit each person in all releases of the ledger that she is in. It needs
+            a column with the role "person", one row for each person, and ``into``. Default: this release stands alone.
 
         Returns
         -------
@@ -116,7 +121,7 @@ class Method(ABC):
         from sfumato.job.release import release
 
         given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
-        return release(self, table, rows_not_people=rows_not_people, **given)
+        return release(self, table, rows_not_people=rows_not_people, ledger=ledger, **given)
 
 
 GROUP = "sfumato.methods"  # of entry points

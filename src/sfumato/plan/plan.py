@@ -28,6 +28,7 @@ from sfumato.table.intervals import BOX, original_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.plan.claims.sequence import EarlierReleases
     from sfumato.table.table import Table
 
 
@@ -236,6 +237,13 @@ class Plan(ABC):
     @abstractmethod
     def transform(self, block: Table, number: int) -> Outcome:
         """Return the released rows of one block, in any order; ``number`` is the number of the block."""
+
+    def keep_together(self, earlier: EarlierReleases) -> Plan:
+        """Return the plan with those in one group who were in one group of earlier releases; by default as it is.
+
+        The promise over all releases is recounted whatever the method does.
+        """
+        return self
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
         """Return what to report to the custodian: the merged trace and, if known, the distance to the optimum."""

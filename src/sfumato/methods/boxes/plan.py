@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes, SetAxis, box_widths
 from sfumato.methods.boxes.optimality import OptimalityInput
 from sfumato.methods.boxes.partition import BoxWeights, partition, problem_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.search_budget import SearchBudget
+    from sfumato.plan.claims.sequence import EarlierReleases
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts, PeopleCounts
 
@@ -108,6 +110,7 @@ class BoxesPlan(Plan):
     pooled: str | None  # column of sampling weights that is released as the mean and the range of each box
     types: Mapping[str, pa.DataType]  # of the numeric quasi-identifiers
     randomness: Randomness
+    earlier: EarlierReleases | None = None  # people who stay together, because earlier releases had them together
 
     @property
     def blocks(self) -> int:
@@ -156,14 +159,31 @@ class BoxesPlan(Plan):
             **({"overlap": OVERLAP} if self._may_overlap else {"overlap": NODES} if self.axes.have_trees else {}),
         }
 
+    def keep_together(self, earlier: EarlierReleases) -> BoxesPlan:
+        if self.blocks > 1 or self.options.search is not None or self.options.edges != "hull":
+            raise OptionError(
+                "With a ledger the boxes are the hulls of whole units, found without a search and in one block.",
+                found=f"{self.blocks} blocks, edges {self.options.edges!r}, "
+                f"{'no' if self.options.search is None else 'a'} search",
+                fix="the options search=None and edges='hull', and a table that fits into memory",
+            )
+        return replace(self, earlier=earlier)
+
     def transform(self, block: Table, number: int) -> Outcome:
+        if self.earlier is not None and self.earlier.are_held_back.any():
+            kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
+            released = replace(self, earlier=self.earlier.without_held_back()).transform(block.take(kept), number)
+            return replace(released, origin=kept[released.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
         edges = replace(self.edges, block=number)
         along_axes = self.diversity.protect(block, self.axes, along_axes=True)
         cell_faces = edges.cell_faces(numbers, self.axes.numbers, along_axes.people)
         weights = self.sensitivities.of(block)
-        boxes = self._partition(along_axes, values, weights, cell_faces)
+        if self.earlier is None:
+            boxes = self._partition(along_axes, values, weights, cell_faces)
+        else:
+            boxes = self._partition_units(block, along_axes, values, weights)
         searches: tuple[SearchTrace, ...] = ()
         rules: tuple[RuleEffect, ...] = ()
         if self.options.search is not None:
@@ -193,18 +213,35 @@ class BoxesPlan(Plan):
         values: NDArray[np.float64],
         weights: NDArray[np.float32],
         cell_faces: CellFaces | None,
+        least: int | None = None,
     ) -> BoxPartition:
         is_joined = self.diversity.is_joined(self.axes) and not self.axes.have_trees
         return partition(
             values,
             weights,
             self.axes,
-            k=self.options.k,
+            k=least or self.options.k,
             protected=protected,
             median=self.options.cut == "median",
             note_cuts=cell_faces is not None or self.options.search is not None or is_joined,
             faces=cell_faces,
         )
+
+    def _partition_units(
+        self, block: Table, protected: Protected, values: NDArray[np.float64], weights: NDArray[np.float32]
+    ) -> BoxPartition:
+        """Make boxes that contain those whole who were together in earlier releases."""
+        from sfumato.methods.boxes.together import partition_units
+
+        assert self.earlier is not None
+
+        def split(
+            rows: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
+        ) -> BoxPartition:
+            return self._partition(protected, rows, cost, None, least)
+
+        units = self.earlier.units[self.earlier.places_of(block)]
+        return partition_units(values, weights, self.axes, units, k=self.options.k, protected=protected, split=split)
 
     def _join(
         self,

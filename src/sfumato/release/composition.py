@@ -1,0 +1,182 @@
+"""What several releases of the same people tell together: the intersection attack."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.errors import RequestError, wrap_memory_errors
+from sfumato.plan.claims.sequence import ABSENT, encode, find_candidates, value_hashes
+from sfumato.plan.plan import format_count
+from sfumato.release.read import read_release
+from sfumato.release.release import Release
+from sfumato.schema.columns import Role
+from sfumato.table.groups import KeyedGroups, group_labels
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """What an intruder is left with who has several releases, as :func:`sfumato.compose` returns it.
+
+    Attributes
+    ----------
+    releases : int
+        Number of releases.
+    people : int
+        Number of people in all of them together, as far as their rows can be linked.
+    linked : int
+        Number of people whose rows can be linked over at least two releases.
+    linked_by : tuple of str
+        Columns that link rows: released as they are in every release.
+    fewest_candidates : int
+        Least number of people who fit a person in all releases that she is in.
+    promised : int
+        Smallest k that one of the releases promises.
+    below : int
+        Number of people with fewer candidates than that.
+    alone : int
+        Number of people with no other candidate than themselves.
+    revealed : int
+        Number of people whose candidates all have the same value of a sensitive column.
+    """
+
+    releases: int
+    people: int
+    linked: int
+    linked_by: tuple[str, ...]
+    fewest_candidates: int
+    promised: int
+    below: int
+    alone: int
+    revealed: int
+
+    @property
+    def held(self) -> bool:
+        """Whether everybody has as many candidates as the weakest of the releases promises."""
+        return not self.below
+
+    def __str__(self) -> str:
+        by = f"by {', '.join(self.linked_by)}" if self.linked else "because no column tells them apart"
+        return (
+            f"{self.releases} releases, {format_count(self.people, 'person')}: {self.linked:,} can be linked {by}. "
+            f"Fewest candidates {self.fewest_candidates:,} where {self.promised:,} are promised: "
+            f"{format_count(self.below, 'person')} with fewer, {self.alone:,} alone; a sensitive value of "
+            f"{format_count(self.revealed, 'person')} is certain."
+        )
+
+
+@wrap_memory_errors
+def compose(releases: Sequence[Release | str | Path]) -> Composition:
+    """Measure what several releases of the same people tell together.
+
+    Two releases that are k-anonymous each may leave a person alone: those who share her group in one of them need not
+    share it in the other. Here the intruder links rows by the columns that all releases show as they are, and counts
+    who is in a person's group in every release that she is in. Rows without a unique value in these columns are not
+    linked. A ledger (``release(…, ledger="FILE")``) prevents the attack.
+
+    Parameters
+    ----------
+    releases : sequence of Release or path
+        Releases with a promise of groups of k, in the order in which they were given away; or their folders.
+
+    Returns
+    -------
+    Composition
+        Counts only; no cell.
+
+    Examples
+    --------
+    >>> import numpy as np, sfumato as sf
+    >>> draw = np.random.default_rng(0)
+    >>> people = {"age": draw.integers(18, 90, 300), "number": draw.permutation(300) + 0.5}
+    >>> roles = {"age": "quasi", "number": "other"}
+    >>> two = [sf.Boxes(k=k).release(people, schema=roles, seed=1) for k in (5, 7)]
+    >>> sf.compose(two).fewest_candidates < 5
+    True
+    >>> sf.compose([two[0], two[0]]).fewest_candidates >= 5
+    True
+    """
+    made = [one if isinstance(one, Release) else read_release(one) for one in releases]
+    if len(made) < 2:
+        raise RequestError("A composition needs at least two releases.", found=str(len(made)))
+    promises = [_promise(one) for one in made]
+    by = _linking_columns(made, [set(promise["columns"]) for promise in promises])
+    person_of = _link(made, by)
+    groups = np.full((int(max(one.max() for one in person_of)) + 1, len(made)), ABSENT, dtype=np.int64)
+    for place, (one, promise) in enumerate(zip(made, promises, strict=True)):
+        groups[person_of[place], place] = group_labels(one.table, promise["columns"])
+    values = _latest_values(made, person_of, len(groups))
+    found = find_candidates(groups, values)
+    promised = min(promise["k"] for promise in promises)
+    return Composition(
+        releases=len(made),
+        people=len(groups),
+        linked=int(((groups != ABSENT).sum(axis=1) > 1).sum()),
+        linked_by=by,
+        fewest_candidates=int(found.people.min()),
+        promised=promised,
+        below=int((found.people < promised).sum()),
+        alone=int((found.people == 1).sum()),
+        revealed=int((found.values == 1).any(axis=1).sum()),
+    )
+
+
+def _promise(release: Release) -> dict[str, Any]:
+    """Return k and the columns of the promise of groups that a release makes."""
+    records = release.manifest.claims if release.manifest else ()
+    for record in records:
+        if record.parameters and isinstance(record.parameters.get("k"), int) and "columns" in record.parameters:
+            columns = record.parameters["columns"]
+            return {"k": record.parameters["k"], "columns": tuple(columns)}  # type: ignore[arg-type]
+    raise RequestError(
+        "A composition is measured for releases that promise groups of k.",
+        found="a release without such a promise",
+        fix="releases of boxes, recode, suppress, mdav or generalize, with their manifests",
+    )
+
+
+def _linking_columns(made: Sequence[Release], grouped: Sequence[set[str]]) -> tuple[str, ...]:
+    """Return the columns that every release shows as they are."""
+    common = [name for name in made[0].table.names if all(name in one.table.kinds for one in made)]
+    exact = [set(one.manifest.unaltered) if one.manifest else set() for one in made]
+    return tuple(
+        name
+        for name in common
+        if all(name not in columns for columns in grouped) and all(name in columns for columns in exact)
+    )
+
+
+def _link(made: Sequence[Release], by: tuple[str, ...]) -> list[NDArray[np.int64]]:
+    """Return the person of each row of each release: the same where a unique value links them."""
+    ends = np.cumsum([0, *(one.table.rows for one in made)])
+    if not by:
+        return [np.arange(start, end) for start, end in itertools.pairwise(ends)]
+    keys = [KeyedGroups.of(one.table, by) for one in made]
+    labels = KeyedGroups.of_keys(np.concatenate([one.keys.values[one.labels] for one in keys])).labels
+    count = int(labels.max()) + 1
+    parts = [labels[start:end] for start, end in itertools.pairwise(ends)]
+    repeats = np.any([np.bincount(part, minlength=count) > 1 for part in parts], axis=0)
+    people = np.where(repeats[labels], count + np.arange(len(labels)), labels)
+    dense = np.unique(people, return_inverse=True)[1].ravel()
+    return [dense[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def _latest_values(made: Sequence[Release], person_of: Sequence[NDArray[np.int64]], people: int) -> NDArray[np.int64]:
+    """Return the sensitive values of each person in the latest release that she is in, as numbers from 0."""
+    sensitive = [
+        name
+        for name in (made[-1].manifest.names(Role.SENSITIVE) if made[-1].manifest else ())
+        if all(name in one.table.kinds for one in made)
+    ]
+    hashes = np.zeros((people, len(sensitive)), dtype=np.uint64)
+    for one, places in zip(made, person_of, strict=True):
+        hashes[places] = value_hashes(one.table, sensitive)
+    return encode(hashes)

@@ -1,0 +1,344 @@
+"""The ledger: a private file of the custodian that knows who was in which group of which release.
+
+It has no name and no cell of a person: people are known by HMAC-SHA-256 under a key in another file, groups by numbers.
+Both files are for their owner only. A release is written to the ledger in the same step as the bundle: the new ledger
+lies beside the old one while the bundle is put into its place, and replaces it then. What a killed run left is settled
+when the ledger is opened again: if the bundle is there, the new ledger counts; if not, the old one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import io
+import json
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import CannotRelease, OptionError, ReadError, TableError
+from sfumato.plan.claims.groups import Diversity, KAnonymity
+from sfumato.plan.claims.sequence import (
+    ABSENT,
+    FREE,
+    EarlierReleases,
+    ReleasedGroups,
+    SharedHistory,
+    encode,
+    value_hashes,
+)
+from sfumato.release.target import MANIFEST, resolve_folder
+from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
+from sfumato.table.groups import column_hashes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.plan.plan import Evidence, Plan
+    from sfumato.release.destination import Folder
+    from sfumato.table.table import Table
+
+HEAD = b"sfumato ledger 1\n"
+SEAL_BYTES = 32
+PERSON_BYTES = 16  # 128 bits, so that no two of any number of people are taken for one
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LedgerState:
+    """What a ledger knows: the groups of all people in all releases so far."""
+
+    people: tuple[bytes, ...]  # digest of each person
+    groups: NDArray[np.int64]  # (people, releases)
+    units: NDArray[np.int64]
+    needed: NDArray[np.int64]
+    target: str = ""  # folder of the last release
+
+    @classmethod
+    def empty(cls) -> LedgerState:
+        """Return a ledger without releases."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls((), np.zeros((0, 0), dtype=np.int64), none, none)
+
+    @property
+    def releases(self) -> int:
+        """Number of releases so far."""
+        return int(self.groups.shape[1])
+
+    def to_bytes(self, key: SecretKey) -> bytes:
+        """Return the content of the file, sealed with the key."""
+        columns = {"person": pa.array(self.people, pa.binary(PERSON_BYTES)), "unit": self.units, "needed": self.needed}
+        columns |= {f"release {number}": groups for number, groups in enumerate(self.groups.T)}
+        told = json.dumps({"target": self.target})
+        sink = io.BytesIO()
+        pq.write_table(pa.table(columns).replace_schema_metadata({"ledger": told}), sink)
+        content = sink.getvalue()
+        return HEAD + _seal(key, content) + content
+
+    @classmethod
+    def from_bytes(cls, content: bytes, key: SecretKey) -> LedgerState:
+        """Read the content of a file; raise if it is damaged, or if the key is that of another ledger."""
+        rest = content.removeprefix(HEAD)
+        if rest == content:
+            raise ReadError("The ledger must be a file that sfumato made.", found="something else")
+        seal, rest = rest[:SEAL_BYTES], rest[SEAL_BYTES:]
+        if not hmac.compare_digest(seal, _seal(key, rest)):
+            raise ReadError(
+                "The ledger must be as it was written, and its key must be that of this ledger.",
+                found="a damaged ledger, or another key",
+                fix="a copy of both files; without them no promise can be made about these people",
+            )
+        table = pq.read_table(pa.BufferReader(rest))
+        groups = [table.column(name).to_numpy() for name in table.column_names if name.startswith("release ")]
+        return cls(
+            tuple(table.column("person").to_pylist()),
+            np.column_stack(groups).astype(np.int64) if groups else np.zeros((table.num_rows, 0), dtype=np.int64),
+            table.column("unit").to_numpy(),
+            table.column("needed").to_numpy(),
+            json.loads((table.schema.metadata or {})[b"ledger"])["target"],
+        )
+
+    def with_release(self, people: Sequence[bytes], told: ReleasedGroups, k: int, l: int, target: str) -> LedgerState:
+        """Return the ledger with one more release: the group and the values of each of these people."""
+        known = {person: place for place, person in enumerate(self.people)}
+        new = tuple(person for person in people if person not in known)
+        known |= {person: len(self.people) + place for place, person in enumerate(new)}
+        places = np.array([known[person] for person in people], dtype=np.int64)
+
+        def lengthen(column: NDArray[np.int64], filled: int) -> NDArray[np.int64]:
+            return np.concatenate([column, np.full((len(new), *column.shape[1:]), filled, dtype=np.int64)])
+
+        groups, labels = np.full(len(known), ABSENT, dtype=np.int64), told.groups.labels
+        groups[places] = labels
+        units, needed = lengthen(self.units, FREE), lengthen(self.needed, 0)
+        needed[needed == 0] = k
+        return LedgerState(
+            (*self.people, *new),
+            np.column_stack([lengthen(self.groups, ABSENT), groups]),
+            _next_units(units, places, labels, told.codes, k, l),
+            needed,
+            target,
+        )
+
+
+def _next_units(
+    units: NDArray[np.int64],
+    places: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    codes: NDArray[np.int64],
+    k: int,
+    l: int,
+) -> NDArray[np.int64]:
+    """Return the units after a release: those of before, with the new people of each group.
+
+    The new people of a group are a unit of their own if they are k with l values, else they join the largest unit of
+    their group if they are k together, else all units of the group become one.
+    """
+    count, after = int(labels.max(initial=-1)) + 1, units.copy()
+    old = units[places]
+    new = old == FREE
+    newcomers = np.bincount(labels[new], minlength=count)
+    suffice = newcomers >= k
+    for column in codes.T:
+        pairs = np.unique(np.column_stack([labels[new], column[new]]), axis=0)
+        suffice &= np.bincount(pairs[:, 0], minlength=count) >= l
+    first = int(units.max(initial=-1)) + 1
+    joined = first + np.arange(count)  # the unit that the new people of each group are in
+    parts, sizes = np.unique(np.column_stack([labels[~new], old[~new]]), axis=0, return_counts=True)
+    largest = np.lexsort((sizes, parts[:, 0]))
+    ends = np.flatnonzero(np.diff(parts[largest, 0], append=-1))
+    group, unit, size = parts[largest[ends], 0], parts[largest[ends], 1], sizes[largest[ends]]
+    enough = (size + newcomers[group] >= k) & ~suffice[group]
+    joined[group[enough]] = unit[enough]
+    merged = np.zeros(count, dtype=bool)
+    merged[group] = (newcomers[group] > 0) & ~suffice[group] & ~enough
+    replaced = np.arange(first)
+    replaced[parts[merged[parts[:, 0]], 1]] = joined[parts[merged[parts[:, 0]], 0]]
+    known = units != FREE
+    after[known] = replaced[units[known]]  # also of those who are absent
+    after[places[new]] = joined[labels[new]]
+    return after
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ledger:
+    """An open ledger; nobody else writes it meanwhile."""
+
+    path: Path
+    key: SecretKey
+    state: LedgerState
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: str | Path, key: str | Path | None = None) -> Iterator[Ledger]:
+        """Open a ledger, or begin one; ``key`` is the file of its key, by default the ledger's name with ``.key``.
+
+        A key that was made for a release that fails is removed again.
+        """
+        file = Path(path).expanduser().resolve()
+        secret = Path(key).expanduser() if key is not None else file.with_name(f"{file.name}.key")
+        is_new = not is_key_there(secret)
+        if is_new and file.exists():
+            raise ReadError(
+                "A ledger is read with its key.", found=f"no file {secret.name}", fix="the key file; --key if elsewhere"
+            )
+        read = SecretKey.create(secret) if is_new else SecretKey.read(secret)
+        try:
+            with _lock(secret):
+                yield cls(file, read, _settle(file, read))
+        finally:
+            if is_new and not file.exists():
+                secret.unlink(missing_ok=True)
+
+    def earlier(self, table: Table, person: str) -> EarlierReleases:
+        """Return what earlier releases told about the people of a table."""
+        digests, hashes = self._digests(table, person)
+        if self.state.releases and not any(digest in self._places for digest in digests):
+            raise CannotRelease(
+                "The ledger must be that of the people of this table.",
+                found="none of them in it",
+                fix=f"the ledger of these people, or {person!r} as it was written in earlier tables",
+            )
+        places = np.array([self._places.get(digest, len(self._places)) for digest in digests])
+        order = np.argsort(hashes)
+        places, nobody = places[order], np.full((1, self.state.releases), ABSENT, dtype=np.int64)
+        return EarlierReleases(
+            person,
+            hashes[order],
+            np.concatenate([self.state.groups, nobody])[places],
+            np.append(self.state.units, FREE)[places],
+            np.append(self.state.needed, 0)[places],
+            np.zeros(len(places), dtype=bool),
+        )
+
+    def bind(self, plan: Plan, table: Table, person: str | None, suppress: float) -> tuple[Plan, SharedHistory]:
+        """Return the plan with those kept together who were together before, and the promise over all releases."""
+        promised = next((claim for claim in plan.claims if isinstance(claim, KAnonymity)), None)
+        if person is None or promised is None:
+            raise CannotRelease(
+                "A ledger follows people over releases of groups of k.",
+                found="no column with the role person" if person is None else "a method without such a promise",
+                fix="--person COLUMN" if person is None else "the method boxes",
+            )
+        diverse = [claim for claim in plan.claims if isinstance(claim, Diversity)]
+        sensitive, l = tuple(claim.column for claim in diverse), max((claim.l for claim in diverse), default=1)
+        earlier = self.earlier(table, person)
+        places = np.argsort(earlier.places_of(table))
+        values = encode(value_hashes(table, sensitive))[places]
+        earlier = earlier.hold_back(l, values)
+        _require_few_held_back(earlier, suppress)
+        claim = SharedHistory(
+            k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
+        )
+        return (plan.keep_together(earlier) if self.state.releases else plan), claim
+
+    @contextlib.contextmanager
+    def adding(self, claim: SharedHistory, evidence: Evidence, destination: Folder) -> Iterator[None]:
+        """Add a release while its bundle is written: the ledger is as before if that fails."""
+        told = claim.tally(evidence)
+        people = evidence.original.select([claim.earlier.person]).take(evidence.origin)
+        digests, _ = self._digests(people, claim.earlier.person)
+        state = self.state.with_release(digests, told, claim.k, claim.l, str(resolve_folder(destination.path)))
+        waiting = _beside(self.path)
+        try:
+            _write_private(waiting, state.to_bytes(self.key))
+            yield
+            waiting.replace(self.path)
+        finally:
+            waiting.unlink(missing_ok=True)
+
+    @property
+    def _places(self) -> dict[bytes, int]:
+        return {person: place for place, person in enumerate(self.state.people)}
+
+    def _digests(self, table: Table, person: str) -> tuple[list[bytes], NDArray[np.uint64]]:
+        """Return the digest and the hash of the person of each row; each must have exactly one row."""
+        people = distinct_people(table.arrow.column(person))
+        missing, rows = int((people.codes < 0).sum()), np.bincount(people.codes[people.codes >= 0])
+        if missing or (rows > 1).any():
+            raise TableError(
+                f"With a ledger every row must be that of one person in {person!r}, and every person must have one.",
+                found=f"{missing:,} rows without a person, {int((rows > 1).sum()):,} people with several rows",
+                fix="one row for each person",
+            )
+        digests = [self.key.digest("ledger", name)[:PERSON_BYTES] for name in people.names]
+        return [digests[code] for code in people.codes.tolist()], column_hashes(table, person)
+
+
+def _require_few_held_back(earlier: EarlierReleases, suppress: float) -> None:
+    held, rows = int(earlier.are_held_back.sum()), len(earlier.people)
+    if held > suppress * rows:
+        raise CannotRelease(
+            "Everybody must keep k people who fit all releases so far. Some of those who shared a person's groups are "
+            "no longer in the table, or their sensitive values have become equal.",
+            found=f"{held:,} of {rows:,} people could be released only with fewer",
+            fix=f"hold them back (suppress={np.ceil(1e4 * held / rows) / 1e4:g} for boxes), or release those who have "
+            "left, too",
+        )
+
+
+def _seal(key: SecretKey, content: bytes) -> bytes:
+    return key.digest("seal of a ledger", hashlib.sha256(content).hexdigest())
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.next")
+
+
+def _read_private(path: Path, key: SecretKey) -> LedgerState:
+    """Read a ledger that nobody else may read."""
+    if os.name == "posix" and path.stat().st_mode & OTHERS:
+        raise ReadError(
+            "Nobody else may read the ledger.", found=f"mode {stat.S_IMODE(path.stat().st_mode):o}", fix="chmod 600"
+        )
+    return LedgerState.from_bytes(path.read_bytes(), key)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _settle(path: Path, key: SecretKey) -> LedgerState:
+    """Return the state of the ledger, after what a killed run left: a release that is there counts."""
+    waiting = _beside(path)
+    if waiting.exists():
+        left = None
+        with contextlib.suppress(ReadError, OSError, pa.ArrowInvalid):
+            left = _read_private(waiting, key)
+        manifest = Path(left.target) / MANIFEST if left is not None else waiting
+        if left is not None and manifest.is_file() and manifest.stat().st_mtime_ns >= waiting.stat().st_mtime_ns:
+            waiting.replace(path)
+        else:
+            waiting.unlink()
+    return _read_private(path, key) if path.exists() else LedgerState.empty()
+
+
+@contextlib.contextmanager
+def _lock(key: Path) -> Iterator[None]:
+    """Hold the lock of a ledger, which is that of its key file."""
+    try:
+        import fcntl
+    except ImportError:  # another system: two runs at once are not noticed
+        yield
+        return
+    with key.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            taken = True
+        else:
+            taken = False
+        if taken:
+            raise OptionError("A ledger is written by one release at a time.", found="another", fix="wait for its end")
+        yield

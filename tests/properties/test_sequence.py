@@ -1,0 +1,189 @@
+"""Over all releases of a ledger, everybody keeps k candidates with l values.
+
+The twin keeps a set of people for each person and takes from it, release after release, whoever is not in her group.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import CannotRelease, OptionError, ReadError, TableError
+from sfumato.plan.claims.sequence import ABSENT, find_candidates
+
+ROLES = {"who": "person", "x": "quasi", "y": "quasi", "s": "sensitive", "row": "other"}
+PEOPLE = 120
+
+
+def people(count: int, seed: int = 0) -> dict[str, Any]:
+    """The first people of a population; each has the same cells whenever she is in a table."""
+    draw = np.random.default_rng(seed)
+    every = {
+        "who": np.array([f"person {one}" for one in range(PEOPLE)]),
+        "x": draw.integers(0, 50, PEOPLE).astype(float),
+        "y": draw.lognormal(3.0, 1.0, PEOPLE).round(1),
+        "s": draw.choice(["u", "v", "w", "z"], PEOPLE),
+        "row": draw.permutation(PEOPLE) + 0.5,
+    }
+    return {name: cells[:count] for name, cells in every.items()}
+
+
+def members(release: sf.Release, table: dict[str, Any]) -> list[set[str]]:
+    """Return the people of each released group, straight from the released cells."""
+    cells, by_row = release.to_arrow().to_pydict(), dict(zip(table["row"], table["who"], strict=True))
+    shown = [name for name in cells if name not in ("row", "s")]
+    groups = defaultdict(set)
+    for place, row in enumerate(cells["row"]):
+        groups[tuple(str(cells[name][place]) for name in shown)].add(str(by_row[row]))
+    return list(groups.values())
+
+
+def left_over(releases: list[list[set[str]]]) -> dict[str, set[str]]:
+    """Return who is left of the candidates of each person, one release after the other."""
+    left: dict[str, set[str]] = {}
+    for groups in releases:
+        for group in groups:
+            for person in group:
+                left[person] = left.get(person, group) & group
+    return left
+
+
+def release(table: dict[str, Any], folder: Path, name: str, **options: Any) -> sf.Release:
+    with warnings.catch_warnings(action="ignore"):
+        method = sf.Boxes(**{"k": 4, **options})
+        return method.release(table, schema=ROLES, ledger=folder / "ward.ledger", into=folder / name, seed=1)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 5), st.integers(1, 8))
+def test_candidates_are_those_of_the_twin(seed, count, releases, groups):
+    draw = np.random.default_rng(seed)
+    table = draw.integers(0, groups, (count, releases))
+    table[draw.random(table.shape) < 0.3] = ABSENT
+    values = draw.integers(0, 3, (count, 2))
+    found = find_candidates(table, values)
+    for person, history in enumerate(table):
+        fits = [
+            other
+            for other, theirs in enumerate(table)
+            if (theirs[history != ABSENT] == history[history != ABSENT]).all()
+        ]
+        assert found.people[person] == len(fits)
+        assert found.values[person].tolist() == [len(set(values[fits, column])) for column in range(2)]
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(st.integers(0, 25), st.sampled_from([3, 4, 6])), max_size=3))
+def test_people_who_are_added_leave_everybody_with_k_candidates(tmp_path_factory, seed, later):
+    folder, count, seen, first = tmp_path_factory.mktemp("ward"), 40, [], {}
+    for year, (added, k) in enumerate([(0, 4), *later]):
+        count += added
+        table = people(count, seed)
+        seen.append(members(release(table, folder, f"year {year}", k=k), table))
+        first |= {str(person): first.get(str(person), k) for person in table["who"]}
+    values = dict(zip(table["who"], table["s"], strict=True))
+    for person, candidates in left_over(seen).items():
+        assert len(candidates) >= first[person]
+        assert len({values[one] for one in candidates}) >= 2
+
+
+def test_releases_that_know_nothing_of_each_other_leave_people_alone():
+    """Control: the same without a ledger."""
+    with warnings.catch_warnings(action="ignore"):
+        table = people(PEOPLE)
+        made = [sf.Boxes(k=k).release(table, schema=ROLES, seed=1) for k in (4, 6)]
+    left = left_over([members(one, table) for one in made])
+    assert min(map(len, left.values())) < 4
+    measured = sf.compose(made)
+    assert measured.fewest_candidates == min(map(len, left.values()))
+    assert measured.below == sum(len(candidates) < 4 for candidates in left.values())
+    assert measured.linked == PEOPLE
+    assert not measured.held
+
+
+class TestPeopleWhoLeave:
+    def test_the_rest_of_their_groups_is_refused_and_nothing_is_written(self, tmp_path):
+        release(people(PEOPLE), tmp_path, "first")
+        before = (tmp_path / "ward.ledger").read_bytes()
+        fewer = {name: cells[5:] for name, cells in people(PEOPLE).items()}
+        with pytest.raises(CannotRelease, match="only with fewer"):
+            release(fewer, tmp_path, "second")
+        assert not (tmp_path / "second").exists()
+        assert (tmp_path / "ward.ledger").read_bytes() == before
+
+    def test_or_held_back_within_the_share_that_may_be_suppressed(self, tmp_path):
+        first = members(release(people(PEOPLE), tmp_path, "first"), people(PEOPLE))
+        fewer = {name: cells[2:] for name, cells in people(PEOPLE).items()}
+        second = members(release(fewer, tmp_path, "second", suppress=0.4), people(PEOPLE))
+        assert min(map(len, left_over([first, second]).values())) >= 4
+
+
+class TestTheFile:
+    def test_only_its_owner_reads_it_and_it_names_nobody(self, tmp_path):
+        release(people(PEOPLE), tmp_path, "first")
+        for file in (tmp_path / "ward.ledger", tmp_path / "ward.ledger.key"):
+            assert file.stat().st_mode & 0o077 == 0
+            assert b"person " not in file.read_bytes()
+
+    def test_a_release_that_fails_leaves_no_ledger(self, tmp_path):
+        with pytest.raises(sf.SfumatoError):
+            release(people(3), tmp_path, "first")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_run_that_was_killed_before_the_bundle_was_there_does_not_count(self, tmp_path, monkeypatch):
+        release(people(100), tmp_path, "first")
+        before = (tmp_path / "ward.ledger").read_bytes()
+        monkeypatch.setattr("sfumato.release.ledger.Path.unlink", lambda *_, **__: None)  # a killed run removes nothing
+        with pytest.raises(KeyboardInterrupt), monkeypatch.context() as patched:
+            patched.setattr("sfumato.release.release.Release.write", _raise_interrupt)
+            release(people(PEOPLE), tmp_path, "second")
+        monkeypatch.undo()
+        assert (tmp_path / "ward.ledger.next").exists()
+        assert (tmp_path / "ward.ledger").read_bytes() == before
+        release(people(PEOPLE), tmp_path, "second")
+        assert not (tmp_path / "ward.ledger.next").exists()
+
+    @pytest.mark.parametrize("damage", ["bytes", "mode", "key"])
+    def test_a_damaged_or_readable_one_is_refused(self, tmp_path, damage):
+        release(people(100), tmp_path, "first")
+        file = tmp_path / "ward.ledger"
+        if damage == "bytes":
+            content = bytearray(file.read_bytes())
+            content[len(content) // 2] ^= 1
+            file.write_bytes(content)
+        elif damage == "mode":
+            file.chmod(0o644)
+        else:
+            (tmp_path / "ward.ledger.key").unlink()
+        with pytest.raises(ReadError):
+            release(people(PEOPLE), tmp_path, "second")
+        assert not (tmp_path / "second").exists()
+
+    def test_that_of_other_people_is_refused(self, tmp_path):
+        release(people(100), tmp_path, "first")
+        others = people(100) | {"who": np.array([f"somebody {one}" for one in range(100)])}
+        with pytest.raises(CannotRelease, match="none of them"):
+            release(others, tmp_path, "second")
+
+    @pytest.mark.parametrize("who", [None, "person 0"])
+    def test_rows_without_a_person_or_two_of_one_are_refused(self, tmp_path, who):
+        table = people(100)
+        named = [who if place == 1 else one for place, one in enumerate(table["who"].tolist())]
+        with pytest.raises((TableError, CannotRelease)):
+            release(table | {"who": named}, tmp_path, "first")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_it_needs_a_folder_and_the_memory(self, tmp_path):
+        with pytest.raises(OptionError, match="written in one step"):
+            sf.Boxes(k=4).release(people(50), schema=ROLES, ledger=tmp_path / "ward.ledger")
+
+
+def _raise_interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
