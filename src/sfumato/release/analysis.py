@@ -16,7 +16,8 @@ from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RecoveredEstimate, RegressionEstimate
+from sfumato.statistics.derived_columns import add_derived, base_columns
+from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RecoveredEstimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
 from sfumato.statistics.statistic import estimate, start_deadlines
@@ -234,7 +235,8 @@ class Analysis:
         if self._weight is not None and self._weight in wanted.columns:
             return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
-        if self.wide_boxes == "keep":
+        wanted = wanted.resolve(intervals)
+        if self.wide_boxes == "keep" or not wanted.parts_share_records:
             return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
         parts = wanted.parts()
         deadlines = self._start_halves([wanted], len(parts))
@@ -296,10 +298,10 @@ class Analysis:
     def _reason_for_no_interval(self, wanted: Statistic) -> str:
         """Return why the cells of the statistic's columns guarantee nothing; "" if they do."""
         if self.manifest is None:
-            points = [name for name in wanted.columns if not is_interval(name, self.table.kinds)]
+            points = [name for name in base_columns(wanted.columns) if not is_interval(name, self.table.kinds)]
             return NOT_KNOWN.format(", ".join(points)) if points else ""
         weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
-        return METHOD_ALTERED if weights_altered or set(wanted.columns) & set(self.manifest.altered) else ""
+        return METHOD_ALTERED if weights_altered or set(base_columns(wanted.columns)) & set(self.manifest.altered) else ""
 
     @property
     def _weight(self) -> str | None:
@@ -309,7 +311,7 @@ class Analysis:
         manifest, weight = self.manifest, self._weight
         intervals = CountedBoxes.of(
             self.table,
-            columns,
+            base_columns(columns),
             weight=weight,
             pooled=weight is not None and manifest is not None and manifest.sampling_weights == BOX_MEAN,
             sets=None if manifest is None else manifest.sets,
@@ -320,7 +322,11 @@ class Analysis:
         domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
         unseen = Unseen(suppressed, domains) if suppressed and weight is None else None
-        return replace(intervals, unseen=unseen)
+        return add_derived(replace(intervals, unseen=unseen), columns)
+
+    def resolve(self, wanted: Statistic) -> Statistic:
+        """Return the statistic with what it takes from the table, such as the groups that there are."""
+        return wanted if wanted.parts_share_records else wanted.resolve(self._count_boxes(wanted.columns))
 
     def _finish(
         self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
@@ -345,12 +351,6 @@ class Analysis:
 def weight_column(manifest: Manifest | None) -> str | None:
     """Return the name of the released column of sampling weights, or None."""
     return None if manifest is None or manifest.sampling_weights in (None, NOT_RELEASED) else manifest.weight
-
-
-def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
-    """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    terms = statistic.terms
-    return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
 
 
 def by_text(given: Given) -> Given:

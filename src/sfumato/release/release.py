@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sfumato.errors import RequestError, wrap_memory_errors
 from sfumato.params import require_choice
 from sfumato.plan.plan import Diagnostics, Optimality
-from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
+from sfumato.release.analysis import Analysis, by_text, weight_column
 from sfumato.release.bundle import check_formats, write, write_copies
 from sfumato.release.rows import StoredTable, released_columns
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate, RegressionEstimate
+    from sfumato.statistics.model_fit import Fit
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
@@ -156,12 +157,67 @@ class Release:
         >>> [coefficient.name for coefficient in boxes.estimate("regress(y ~ x)")]
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
-        wanted = parse(statistic, names=self.names)
         analysis = self._analysis(
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
-        recovered = analysis.recovered(wanted)
-        return as_record(wanted, recovered) if recovered else as_record(wanted, analysis.bounded(wanted))
+        wanted = analysis.resolve(parse(statistic, names=self.names, derived=True))
+        return wanted.as_record(analysis.estimates(wanted))
+
+    @wrap_memory_errors
+    def fit(
+        self,
+        formula: str,
+        *,
+        family: str = "gaussian",
+        weights: str | None = None,
+        confidence: float = 0.95,
+        unweighted: bool = False,
+        budget: EstimateBudget | None = None,
+    ) -> Fit:
+        """Fit a generalized linear model to the released rows.
+
+        The guaranteed interval of a coefficient holds it for every choice of values in the boxes; it is infinite if no
+        finite one was proven. Sampling weights are used if the release has them.
+
+        Parameters
+        ----------
+        formula : str
+            For example ``"died ~ age + C(sex) + age:bp"``. ``C(x)`` makes one column of 0 and 1 for each value of x
+            but the first, as do columns of categories. ``a:b`` is a product, ``a * b`` stands for ``a + b + a:b``,
+            ``offset(e)`` has the coefficient 1, ``0 +`` leaves the intercept out, and ``log(x)`` computes a column.
+        family : {"gaussian", "binomial", "poisson"}, default "gaussian"
+            Linear, logistic or Poisson regression, each with its canonical link.
+        weights : str, optional
+            A column by whose values the records are weighted, in addition to sampling weights.
+        confidence : float, default 0.95
+            Confidence of the joined intervals.
+        unweighted : bool, default False
+            Count every record once, even if the release has sampling weights.
+        budget : EstimateBudget, optional
+            Limit of time. With a smaller budget the intervals are wider, but still guaranteed.
+
+        Returns
+        -------
+        Fit
+            One coefficient per term, ``fit["age"]``; ``fit.summary()`` is a table.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"x_low": [1, 3, 6, 8], "x_high": [1, 3, 6, 8], "y_low": [1, 2, 6, 7],
+        ...     "y_high": [1, 2, 6, 7]})
+        >>> round(boxes.fit("y ~ x")["x"].value, 4)
+        0.931
+        """
+        from sfumato.statistics.model_fit import parse_formula
+
+        model = parse_formula(formula, self.names, family=family, weights=weights, confidence=confidence)
+        for name in [weights] if weights else []:
+            require_name(name, self.names)
+        analysis = self._analysis(unweighted=unweighted, budget=budget)
+        wanted = analysis.resolve(model)
+        fitted: Fit = wanted.as_record(analysis.bounded(wanted))
+        return fitted
 
     @wrap_memory_errors
     def estimates(
@@ -188,7 +244,8 @@ class Release:
         >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
         ['mean(x)']
         """
-        return self._analysis(**options).estimates(parse(statistic, names=self.names))
+        analysis = self._analysis(**options)
+        return analysis.estimates(analysis.resolve(parse(statistic, names=self.names, derived=True)))
 
     def estimate_jointly(
         self,
@@ -236,7 +293,7 @@ class Release:
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
         estimates = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
-        return tuple(as_record(one, own) for one, own in zip(wanted, estimates, strict=True))
+        return tuple(one.as_record(own) for one, own in zip(wanted, estimates, strict=True))
 
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():

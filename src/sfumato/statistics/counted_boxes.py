@@ -10,7 +10,18 @@ import pyarrow.types as pt
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.conditions import ALWAYS, CategoricalColumn, Condition, MeetingRows, NumericColumn
+from sfumato.statistics.conditions import (
+    ALWAYS,
+    Clause,
+    Condition,
+    NumberSet,
+    Predicate,
+    ValueSet,
+    complement_clauses,
+    join_clauses,
+    read_clauses,
+)
+from sfumato.statistics.counted_columns import CategoricalColumn, MeetingRows, NumericColumn
 from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes, WeightPools
 from sfumato.table.coding import Coded
@@ -58,6 +69,7 @@ class CountedBoxes:
     weighted_by: str | None = None  # column of the sampling weights
     unseen: Unseen | None = None  # rows of the original that were not released
     pools: WeightPools | None = None  # the boxes, if only their total weights are known
+    whole: frozenset[str] = frozenset()  # numeric columns that hold whole numbers only
 
     @classmethod
     def make(
@@ -141,6 +153,7 @@ class CountedBoxes:
             },
             weighted_by=weight,
             pools=WeightPools.of(boxes.labels, repeats, row_weight, first) if boxes and pooled else None,
+            whole=frozenset(name for name in numeric if _is_whole(released, name)),
         )
         table._check()
         return table
@@ -173,33 +186,80 @@ class CountedBoxes:
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """Return the records that are complete in these columns and meet the condition (:mod:`.conditions`)."""
-        rows, groups = MeetingRows.every_row(self.count), len(self.count)
-        boxes: list[NumericColumn] = []
+        clauses = self.clauses(columns, condition)
+        rows, (low, high) = self.rows_meeting(clauses), self.clip(columns, clauses)
+        return self.with_weights(rows, low, high)
+
+    def levels(self, name: str) -> tuple[str | int | float, ...]:
+        """Return the values that a column can have: names of categories, or numbers that are whole or known."""
+        if name in self.categories:
+            return tuple(sorted(self.categories[name].names))
+        column = self.numbers(name)
+        low, high = (ends[~np.isnan(ends)] for ends in (column.low, column.high))
+        if (low < high).any() and name not in self.whole:
+            raise StatisticError(
+                f"Column {name!r} must have groups.", found="intervals of numbers", fix="a condition such as x >= 50"
+            )
+        span = int(high.max() - low.min()) if len(low) else 0
+        values = np.unique(low) if (low == high).all() else np.arange(low.min(), low.min() + min(span, 10_000) + 1)
+        return tuple(int(value) if float(value).is_integer() else float(value) for value in values)
+
+    def clauses(self, columns: Sequence[str], condition: Condition = ALWAYS) -> list[Clause]:
+        """Return the alternatives that the condition is met and no value is missing in these columns."""
         for name in columns:
-            met, inside = self.numbers(name).meeting(condition.on(name))
-            rows = rows.intersect(met, self.count)
-            boxes.append(inside)
-        for name in condition.columns:
-            if name in self.categories:
-                rows = rows.intersect(self.categories[name].meeting(condition.on(name)), self.count)
-            elif name not in columns:
-                rows = rows.intersect(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
-        low = _as_matrix([inside.low for inside in boxes], groups)
-        high = _as_matrix([inside.high for inside in boxes], groups)
-        if self.pools is not None:
-            return self.pools.gather(rows, self.count, low, high)
-        return self._with_weights(rows, low, high)
+            self.numbers(name)
+        return join_clauses([read_clauses(condition, self._values), [dict.fromkeys(columns, NumberSet())]])
+
+    def rows_meeting(self, clauses: Sequence[Clause]) -> MeetingRows:
+        """Count the rows of each group that meet one of the clauses; those that certainly do not meet the others."""
+        most, likely = self._count(clauses)
+        return MeetingRows(self.count - self._count(complement_clauses(clauses))[0], most, likely)
+
+    def clip(self, columns: Sequence[str], clauses: Sequence[Clause]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the boxes around the values that rows have if they meet one of the clauses."""
+        groups = len(self.count)
+        low = _as_matrix([np.full(groups, np.nan) for _ in columns], groups)
+        high = low.copy()
+        for clause in clauses:
+            possible = self._count([clause])[0] > 0.0
+            for position, name in enumerate(columns):
+                column, values = self.numbers(name), clause.get(name, NumberSet())
+                assert isinstance(values, NumberSet)
+                start, end = (np.where(possible, ends, np.nan) for ends in column.clip(values))
+                low[:, position] = np.fmin(low[:, position], start)
+                high[:, position] = np.fmax(high[:, position], end)
+        return low, high
+
+    def _count(self, clauses: Sequence[Clause]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how many rows of each group may meet one of the clauses, and the best guess."""
+        most, outside = np.zeros(len(self.count)), np.ones(len(self.count))
+        for clause in clauses:
+            possible, share = self.count.astype(np.float64), np.ones(len(self.count))
+            for name, values in clause.items():
+                rows, likely = self.column(name).rows_in(values)  # type: ignore[arg-type]
+                possible, share = np.minimum(possible, rows), share * likely / np.maximum(self.count, 1)
+            most, outside = most + possible, outside * (1.0 - share)
+        return np.minimum(most, self.count), (1.0 - outside) * self.count
+
+    def column(self, name: str) -> NumericColumn | CategoricalColumn:
+        """Return a column."""
+        return self.categories[name] if name in self.categories else self.numbers(name)
+
+    def _values(self, predicate: Predicate) -> ValueSet:
+        return self.column(predicate.column).values_meeting(predicate)
 
     @property
     def as_released(self) -> CountedBoxes:
         """The same rows, each with its released weight: what the best guess is computed from."""
         return replace(self, pools=None)
 
-    def _with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
-        """Convert counts of rows to weights.
+    def with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+        """Return the records that count with these boxes: counts of rows become weights.
 
-        It is not known which rows of a group count, so they may be the lightest or the heaviest ones.
+        If only total weights of boxes are known, all rows of a box are one part. Otherwise it is not known which rows of a group count, so they may be the lightest or the heaviest ones.
         """
+        if self.pools is not None:
+            return self.pools.gather(rows, self.count, low, high)
         out_most, out_least = self.count - rows.least, self.count - rows.most
         equal_weights = self.lightest == self.heaviest
         least = np.where(
@@ -321,6 +381,12 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
         members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
     return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=cells if sets is None else None)
+
+
+def _is_whole(released: Table, name: str) -> bool:
+    """Return whether a numeric column holds whole numbers only."""
+    kinds = [released.kinds[one] for one in (name, low_name(name)) if one in released.kinds]
+    return all(kind not in (Kind.CONTINUOUS, Kind.DATE) for kind in kinds)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import EPS
-from sfumato.statistics.conditions import MeetingRows
+from sfumato.statistics.counted_columns import MeetingRows
 from sfumato.table.groups import first_rows
 
 
