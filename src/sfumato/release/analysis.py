@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import OptionError
-from sfumato.params import is_finite, require_choice
+from sfumato.params import Probability, is_finite, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
@@ -215,8 +215,13 @@ class Analysis:
     unweighted: bool = False
     domain: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     budget: EstimateBudget | None = None
+    confidence: float | None = None  # of intervals that also hold the parameter of the population
+    confidence_by: str = "imbens-manski"
 
     def __post_init__(self) -> None:
+        if self.confidence is not None:
+            Probability().check(self.confidence, "confidence")
+        require_choice(self.confidence_by, name="confidence_by", choices=("imbens-manski", "union"))
         require_choice(self.wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         require_choice(self.objective, name="objective", choices=OBJECTIVES)
 
@@ -237,7 +242,7 @@ class Analysis:
         intervals = self._count_boxes(wanted.columns)
         wanted = wanted.resolve(intervals)
         if self.wide_boxes == "keep" or not wanted.parts_share_records:
-            return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
+            return self._finish(wanted, intervals, self._join(wanted, intervals))
         parts = wanted.parts()
         deadlines = self._start_halves([wanted], len(parts))
         effects = [
@@ -245,6 +250,16 @@ class Analysis:
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
+
+    def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
+        """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
+        estimates = estimate(wanted, intervals, self._budget(wanted))
+        if self.confidence is None:
+            return estimates
+        from sfumato.statistics.joined_confidence import join_confidence
+
+        parts = zip(wanted.parts(), estimates, strict=True)
+        return tuple(join_confidence(part, intervals, one, self.confidence, self.confidence_by) for part, one in parts)
 
     def _of_weights(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return the estimates of a statistic of the weights themselves, which they do not weight.
@@ -393,5 +408,7 @@ def _without_intervals(estimate: Estimate) -> Estimate:
         inner_high=math.nan,
         linear_low=math.nan,
         linear_high=math.nan,
+        confidence_low=-math.inf if estimate.confidence else math.nan,
+        confidence_high=math.inf if estimate.confidence else math.nan,
         _numbers=None,
     )

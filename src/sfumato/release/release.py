@@ -108,7 +108,9 @@ class Release:
         unweighted: bool = False,
         domain: Mapping[str, tuple[Any, Any]] | None = None,
         budget: EstimateBudget | None = None,
-    ) -> Estimate | RecoveredEstimate | RegressionEstimate[Any]:
+        confidence: float | None = None,
+        confidence_by: str = "imbens-manski",
+    ) -> Any:
         """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
@@ -138,12 +140,19 @@ class Release:
             this range. Without a domain only counts and quantiles cover them.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
+        confidence : float, optional
+            Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
+            of the population from which the records were drawn, whatever the values in the boxes are.
+        confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
+            How to join: the shorter interval, which holds the parameter, or the union of the intervals of all choices
+            of values, which is wider and holds the whole range.
 
         Returns
         -------
-        Estimate, RecoveredEstimate or RegressionEstimate
-            A regression gives one record with an estimate per coefficient, the intercept first. All other statistics
-            give one estimate: an :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
+        Estimate, RecoveredEstimate, RegressionEstimate, GroupedEstimate or TableEstimate
+            A regression gives one record with an estimate per coefficient, the intercept first; a statistic ``by`` a
+            column one estimate per group; a test also p-values. All other statistics give one estimate: an
+            :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
 
         Examples
         --------
@@ -158,7 +167,13 @@ class Release:
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
         analysis = self._analysis(
-            wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
+            wide_boxes=wide_boxes,
+            objective=objective,
+            unweighted=unweighted,
+            domain=domain,
+            budget=budget,
+            confidence=confidence,
+            confidence_by=confidence_by,
         )
         wanted = analysis.resolve(parse(statistic, names=self.names, derived=True))
         return wanted.as_record(analysis.estimates(wanted))

@@ -143,7 +143,8 @@ class Combination(Statistic):
         joint = JointForms.of(plain, forms[0], forms[1]) if forms[0] and forms[1] else None
         low, high, inner_low, inner_high = self._ends(apart, joint)
         value = self._combine(apart[0].value, apart[1].value)
-        attained = [one for one in (inner_low, inner_high) if math.isfinite(one)]
+        known = not plain.missing.any()  # else a choice may have other numbers of missing cells than the boxes
+        attained = [one for one in (inner_low, inner_high) if math.isfinite(one) and known]
         found = Estimate(
             name=str(self),
             value=value,
@@ -197,9 +198,9 @@ class Difference(Combination):
 
     def _apart(self, first: Estimate, second: Estimate) -> tuple[float, float]:
         low, high = first.low - second.high, first.high - second.low
-        rounding = 4.0 * EPS * max(map(abs, (first.low, first.high, second.low, second.high)))
-        if not math.isfinite(rounding):
-            rounding = 0.0
+        ends = (first.low, first.high, second.low, second.high)
+        exact = not all(map(math.isfinite, ends)) or all(float(end).is_integer() for end in ends)
+        rounding = 0.0 if exact else 4.0 * EPS * max(map(abs, ends))
         return low - rounding, high + rounding
 
     def _joint(self, joint: JointForms, second: Estimate) -> tuple[float, float, float, float]:

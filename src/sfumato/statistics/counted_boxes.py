@@ -193,7 +193,7 @@ class CountedBoxes:
     def levels(self, name: str) -> tuple[str | int | float, ...]:
         """Return the values that a column can have: names of categories, or numbers that are whole or known."""
         if name in self.categories:
-            return tuple(sorted(self.categories[name].names))
+            return self.categories[name].levels
         column = self.numbers(name)
         low, high = (ends[~np.isnan(ends)] for ends in (column.low, column.high))
         if (low < high).any() and name not in self.whole:

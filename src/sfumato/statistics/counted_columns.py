@@ -166,6 +166,11 @@ class CategoricalColumn:
         return guesses
 
     @property
+    def levels(self) -> tuple[str, ...]:
+        """All values that its sets show, in order."""
+        return tuple(sorted({member for members in self.sets for member in members if isinstance(member, str)}))
+
+    @property
     def names(self) -> set[str]:
         """All values that the column shows, in either reading."""
         cells = (*self.sets, *((cell,) for cell in self.plain or ()))

@@ -109,8 +109,9 @@ class JointForms:
                 add_total[position] = np.where(better, values[position], add_total[position])
         chosen = np.arange(len(best)) if self.pool is None else _best_of_pool(best, self.pool, len(self.weight))
         numbers, totals = ((one[:, chosen] @ self.weight).tolist() for one in (add_number, add_total))
-        size = float(np.abs(best[chosen]) @ self.weight)
-        return float(best[chosen] @ self.weight) + 4.0 * len(best) * EPS * size, Totals(tuple(numbers), tuple(totals))
+        gains = best[chosen] * self.weight
+        rounding = 0.0 if (gains == np.rint(gains)).all() else 4.0 * len(best) * EPS * float(np.abs(gains).sum())
+        return float(gains.sum()) + rounding, Totals(tuple(numbers), tuple(totals))
 
     def highest(self, factors: tuple[float, float]) -> tuple[float, Totals]:
         """Return an upper bound of factor·A + factor·B, and the totals of the best choice that was found."""
@@ -131,7 +132,8 @@ class JointForms:
             constant = sum(one * value for one, value, form in zip(total, values, self.forms, strict=True) if not form.divided)
             slack = max(slack, self.choose(number, total)[0] - constant)
         base = float(np.dot(factors, values))
-        return base + slack + 8.0 * EPS * (abs(base) + slack), best
+        high = base + slack
+        return high if high.is_integer() else high + 8.0 * EPS * (abs(base) + slack), best
 
     def _climb(self, factors: tuple[float, float]) -> Totals:
         """Follow the tangent from the choice with the most records to a choice that no longer improves."""

@@ -28,7 +28,7 @@ GROWTH = 1.3  # of a facet's distance when it could not be proven
 MOST_ROUNDS = 40
 FINEST_STEPS = 7  # of the search for the nearest facet that can be proven
 DEEPEST = 6  # how often a side of a cell is halved
-MOST_CELLS = 4_000  # of a facet that are open at once
+MOST_CELLS = (32, 4_000)  # of a facet that are open at once, at first and in a second attempt
 AT_ONCE = 2_000_000  # pieces × cells that are examined at once
 WIDEST_PIECE = 0.2  # half-width of a piece, in standard deviations
 MOST_PIECES = 200_000
@@ -197,16 +197,8 @@ def enclose_coefficients(
     proof = _Proof(boxes.divided(), beta, boxes.information(beta), _rounding(boxes, beta), deadline)
     size, nothing = len(beta), [(-math.inf, math.inf)] * len(extra)
     near = np.array([[proof.first_order(side * np.eye(size)[k]) for k in range(size)] for side in (-1.0, 1.0)])
-    reach = near.copy()  # rows: below and above
-    for _ in range(MOST_ROUNDS):
-        failed = [(end, k) for end in range(2) for k in range(size) if not proof.holds(np.eye(size)[k], end, reach)]
-        if not failed:
-            break
-        for end, k in failed:
-            reach[end, k] *= GROWTH
-        if deadline.is_over or (reach > 200.0 * (near + near.max())).any():
-            return None, nothing
-    else:
+    reach = next((found for most in MOST_CELLS if (found := _surround(proof, near, most)) is not None), None)
+    if reach is None:
         return None, nothing
     for end, k in itertools.product(range(2), range(size)):
         reach[end, k] = proof.approach(np.eye(size)[k], end, near[end, k], reach[end, k], reach)
@@ -219,6 +211,24 @@ def enclose_coefficients(
         ]
         ends.append((-found[0], found[1]))
     return (reach[0], reach[1]), ends
+
+
+def _surround(proof: _Proof, near: Array, most_cells: int) -> Array | None:
+    """Move facets outward until all of them are proven; None if they moved too far. Rows: below and above β."""
+    reach, axes = near.copy(), np.eye(near.shape[1])
+    for _ in range(MOST_ROUNDS):
+        failed = [
+            (end, k)
+            for end, k in itertools.product(range(2), range(len(axes)))
+            if not proof.holds(axes[k], end, reach, most_cells=most_cells)
+        ]
+        if not failed:
+            return reach
+        for end, k in failed:
+            reach[end, k] *= GROWTH
+        if proof.deadline.is_over or (reach > 200.0 * (near + near.max())).any():
+            return None
+    return None
 
 
 def _rounding(boxes: DesignBoxes, beta: Array) -> Array:
@@ -258,7 +268,9 @@ class _Proof:
             near, far = (near, middle) if self.holds(normal, end, reach, middle) else (middle, far)
         return far
 
-    def holds(self, normal: Array, end: int, reach: Array, distance: float | None = None) -> bool:
+    def holds(
+        self, normal: Array, end: int, reach: Array, distance: float | None = None, most_cells: int = MOST_CELLS[-1]
+    ) -> bool:
         """Return whether no choice has its root on a facet: at a distance, or where ``reach`` ends."""
         tied = int(np.argmax(np.abs(normal)))
         free = tuple(k for k in range(len(normal)) if k != tied)
@@ -274,7 +286,7 @@ class _Proof:
             centres, halves = left
             if not len(centres):
                 return True
-            if self.deadline.is_over or not free or 2 * len(centres) > MOST_CELLS:
+            if self.deadline.is_over or not free or 2 * len(centres) > most_cells:
                 return False
             centres, halves = _halve(centres, halves)
         return False
