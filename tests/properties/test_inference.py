@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.test_conditions import CONDITIONS, check, hidden_tables, released
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.derived_columns import add_derived
 from sfumato.statistics.language import parse
 from sfumato.statistics.statistic import estimate
-from tests.properties.test_conditions import CONDITIONS, check, hidden_tables, released
 
 
 def number_of(words, rows, weights):

@@ -316,7 +316,9 @@ class Analysis:
             points = [name for name in base_columns(wanted.columns) if not is_interval(name, self.table.kinds)]
             return NOT_KNOWN.format(", ".join(points)) if points else ""
         weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
-        return METHOD_ALTERED if weights_altered or set(base_columns(wanted.columns)) & set(self.manifest.altered) else ""
+        return (
+            METHOD_ALTERED if weights_altered or set(base_columns(wanted.columns)) & set(self.manifest.altered) else ""
+        )
 
     @property
     def _weight(self) -> str | None:

@@ -7,23 +7,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError, wrap_memory_errors
 from sfumato.params import require_choice
 from sfumato.plan.plan import Diagnostics, Optimality
 from sfumato.release.analysis import Analysis, by_text, weight_column
-from sfumato.release.bundle import check_formats, write, write_copies
-from sfumato.release.rows import StoredTable, released_columns
+from sfumato.release.bundle import RenderedReport, check_formats, write, write_copies
+from sfumato.release.rows import ReleasedFrames, StoredTable
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.risk.safe_shares import SafeShares
 from sfumato.statistics.language import parse, require_name
 from sfumato.table.intervals import original_names
-from sfumato.table.table import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.plan.plan import Finding
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
@@ -34,20 +31,8 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
-class RenderedReport(Protocol):
-    """The report of a release: a page, and all its numbers as JSON text."""
-
-    @property
-    def page(self) -> str:
-        """The page."""
-
-    @property
-    def numbers(self) -> str:
-        """The numbers."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(ReleasedFrames):
     """A released table with its manifest.
 
     It is returned by the ``release`` method of an anonymization method such as :class:`sfumato.Boxes`, and by
@@ -191,30 +176,25 @@ class Release:
     ) -> Fit:
         """Fit a generalized linear model to the released rows.
 
-        The guaranteed interval of a coefficient holds it for every choice of values in the boxes; it is infinite if no
-        finite one was proven. Sampling weights are used if the release has them.
-
         Parameters
         ----------
         formula : str
-            For example ``"died ~ age + C(sex) + age:bp"``. ``C(x)`` makes one column of 0 and 1 for each value of x
-            but the first, as do columns of categories. ``a:b`` is a product, ``a * b`` stands for ``a + b + a:b``,
-            ``offset(e)`` has the coefficient 1, ``0 +`` leaves the intercept out, and ``log(x)`` computes a column.
+            For example ``"died ~ age + C(sex) + age:bp + offset(e)"``. ``C(x)``, like a column of categories, makes one
+            column of 0 and 1 for each value but the first. ``a * b`` stands for ``a + b + a:b``.
         family : {"gaussian", "binomial", "poisson"}, default "gaussian"
             Linear, logistic or Poisson regression, each with its canonical link.
         weights : str, optional
             A column by whose values the records are weighted, in addition to sampling weights.
         confidence : float, default 0.95
             Confidence of the joined intervals.
-        unweighted : bool, default False
-            Count every record once, even if the release has sampling weights.
-        budget : EstimateBudget, optional
-            Limit of time. With a smaller budget the intervals are wider, but still guaranteed.
+        unweighted, budget
+            As for :meth:`estimate`.
 
         Returns
         -------
         Fit
-            One coefficient per term, ``fit["age"]``; ``fit.summary()`` is a table.
+            One coefficient per term, such as ``fit["age"]``, with an interval that holds it for every choice of values
+            in the boxes; infinite if no finite one was proven.
 
         Examples
         --------
@@ -227,8 +207,6 @@ class Release:
         from sfumato.statistics.model_fit import parse_formula
 
         model = parse_formula(formula, self.names, family=family, weights=weights, confidence=confidence)
-        for name in [weights] if weights else []:
-            require_name(name, self.names)
         analysis = self._analysis(unweighted=unweighted, budget=budget)
         wanted = analysis.resolve(model)
         fitted: Fit = wanted.as_record(analysis.bounded(wanted))
@@ -412,63 +390,6 @@ class Release:
         rendered: RenderedReport = Report.of(self) if report is None else report
         columns = codebook(self, formats)
         return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
-
-    def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
-        """Return the released rows as an Arrow table.
-
-        Parameters
-        ----------
-        midpoints : bool, default False
-            Whether a column ``x`` that was released as an interval gets a column ``x`` with the midpoints, in place of
-            ``x_low`` and ``x_high``. Midpoints of dates are dates. Statistics of midpoints are not those of the
-            original; :meth:`estimate` says how far off they may be.
-        ends : bool, optional
-            Whether to return ``x_low`` and ``x_high``. By default the opposite of ``midpoints``; with True for both,
-            there are three columns.
-
-        Returns
-        -------
-        pyarrow.Table
-            One row per released row. Ordered categories stay ordered, and booleans boolean.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51], "sex": ["f", "m"]})
-        >>> boxes.to_arrow().column_names
-        ['age_low', 'age_high', 'sex']
-        >>> boxes.to_arrow(midpoints=True).to_pydict()
-        {'age': [25.0, 45.5], 'sex': ['f', 'm']}
-        """
-        return released_columns(self.table, self.names, midpoints=midpoints, ends=ends)
-
-    def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
-        """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.
-
-        Whole numbers and booleans with missing cells get nullable types.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
-        >>> boxes.to_pandas(midpoints=True)["age"].mean()
-        np.float64(35.25)
-        """
-        return pandas_frame(self.to_arrow(midpoints=midpoints, ends=ends))
-
-    def to_polars(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
-        """Return the released rows as a polars data frame; for parameters see :meth:`to_arrow`.
-
-        Ordered categories become an Enum.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
-        >>> boxes.to_polars(midpoints=True)["age"].to_list()
-        [25.0, 45.5]
-        """
-        return polars_frame(self.to_arrow(midpoints=midpoints, ends=ends))
 
     def _repr_html_(self) -> str:
         """Show shape, method, promises and columns in a notebook; no cells."""

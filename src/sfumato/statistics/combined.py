@@ -16,7 +16,8 @@ from sfumato.statistics.bounds.joint import JointForms, LinearForm
 from sfumato.statistics.bounds.one_or_two_columns import enclose_mean
 from sfumato.statistics.conditions import Condition, Predicate, complement_clauses, join_clauses, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import DAYS, Estimate, GroupedEstimate, TableEstimate
+from sfumato.statistics.estimate import DAYS, Estimate
+from sfumato.statistics.estimate_records import GroupedEstimate, TableEstimate
 from sfumato.statistics.moment_statistics import Mean
 from sfumato.statistics.statistic import ConditionalStatistic, OneColumn, Statistic
 from sfumato.statistics.tallies import Count, Quantile, Sum, Tally
@@ -28,7 +29,7 @@ SEPARATELY = "the two statistics were bounded separately, so the interval may be
 
 
 @dataclass(frozen=True)
-class Share(Tally):
+class ShareMeeting(Tally):
     """Share of the records that meet a condition, from 0 to 1; a record whose value is missing does not meet it."""
 
     limits = (0.0, 1.0)
@@ -108,7 +109,7 @@ def form_of(statistic: Statistic) -> LinearForm | None:
         return LinearForm(where, inner.column)
     if isinstance(inner, Count):
         return LinearForm(where)
-    return inner.linear_form(where) if isinstance(inner, Share) else None
+    return inner.linear_form(where) if isinstance(inner, ShareMeeting) else None
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,9 @@ class Ratio(Combination):
             else:
                 excess, best = joint.highest((side * sign, -side * sign * ratio))
             outer = ratio + side * max(excess, 0.0) / smallest
-            ends.append((outer + side * 8.0 * EPS * abs(outer), best.value(0, joint.forms[0]) / best.value(1, joint.forms[1])))
+            ends.append(
+                (outer + side * 8.0 * EPS * abs(outer), best.value(0, joint.forms[0]) / best.value(1, joint.forms[1]))
+            )
         return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
 
 
@@ -301,7 +304,7 @@ class CrossTable(GroupedStatistic):
     def parts(self) -> tuple[Statistic, ...]:
         whole = self._where((None, None))
         counts = [Count(self._where(key)) for key in self._keys]
-        return (*counts, *(ConditionalStatistic(Share(self._where(key)), whole) for key in self._keys))
+        return (*counts, *(ConditionalStatistic(ShareMeeting(self._where(key)), whole) for key in self._keys))
 
     def _where(self, values: Sequence[Any]) -> Condition:
         each = [

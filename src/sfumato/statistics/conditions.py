@@ -247,7 +247,10 @@ def join_clauses(parts: Sequence[Sequence[Clause]]) -> list[Clause]:
 def complement_clauses(clauses: Sequence[Clause]) -> list[Clause]:
     """Return the alternatives that a condition is not met."""
     return join_clauses(
-        [[{name: values.complement} for name, values in one.items() if not values.complement.is_empty] for one in clauses]
+        [
+            [{name: values.complement} for name, values in one.items() if not values.complement.is_empty]
+            for one in clauses
+        ]
     )
 
 

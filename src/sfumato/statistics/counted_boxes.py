@@ -215,7 +215,9 @@ class CountedBoxes:
         most, likely = self._count(clauses)
         return MeetingRows(self.count - self._count(complement_clauses(clauses))[0], most, likely)
 
-    def clip(self, columns: Sequence[str], clauses: Sequence[Clause]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def clip(
+        self, columns: Sequence[str], clauses: Sequence[Clause]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the ends of the boxes around the values that rows have if they meet one of the clauses."""
         groups = len(self.count)
         low = _as_matrix([np.full(groups, np.nan) for _ in columns], groups)
@@ -256,7 +258,8 @@ class CountedBoxes:
     def with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
         """Return the records that count with these boxes: counts of rows become weights.
 
-        If only total weights of boxes are known, all rows of a box are one part. Otherwise it is not known which rows of a group count, so they may be the lightest or the heaviest ones.
+        If only total weights of boxes are known, all rows of a box are one part. Otherwise it is not known which rows
+        of a group count, so they may be the lightest or the heaviest ones.
         """
         if self.pools is not None:
             return self.pools.gather(rows, self.count, low, high)
@@ -371,8 +374,7 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
     cells = _cells(released, name, coded)
     is_set = sets is None or name in sets
-    sure = [None if from_text and cell in MARKS else cell for cell in cells]
-    members: tuple[tuple[Member, ...], ...] = tuple(parse_set(cell) if is_set else (cell,) for cell in sure)
+    members = _members(cells, is_set=is_set, from_text=from_text)
     present = [one for one in members if one != (None,)]
     if present and all({*one} <= {"0", "1"} for one in present):
         low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
@@ -381,6 +383,19 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
         members = tuple(map(parse_set_of_text, cells))
     nothing = np.empty(0)
     return _ReadColumn(nothing, nothing, (coded,), sets=members, plain=cells if sets is None else None)
+
+
+def read_members(
+    released: Table, name: str, sets: Collection[str] | None
+) -> tuple[Coded, tuple[tuple[Member, ...], ...]]:
+    """Return the codes of a column of categories, and the values that each code stands for."""
+    coded = released.coded(name)
+    return coded, _members(_cells(released, name, coded), is_set=sets is None or name in sets, from_text=False)
+
+
+def _members(cells: Sequence[str | None], *, is_set: bool, from_text: bool) -> tuple[tuple[Member, ...], ...]:
+    sure = [None if from_text and cell in MARKS else cell for cell in cells]
+    return tuple(parse_set(cell) if is_set else (cell,) for cell in sure)
 
 
 def _is_whole(released: Table, name: str) -> bool:

@@ -61,11 +61,15 @@ def _ends(name: Derived, ends: list[tuple[Array, Array]]) -> tuple[Array, Array]
     if name.function in INCREASING:
         if name.function != "exp" and (low < 0.0 if name.function == "sqrt" else low <= 0.0).any():
             raise StatisticError(
-                f"{name} needs values above 0.", found="a value that is, or may be, 0 or less", fix="add a condition"
+                f"{name} needs values above 0.",
+                found="a value that is, or may be, 0 or less",
+                fix="a column that is above 0 in every box",
             )
         with np.errstate(over="ignore"):
             start, end = INCREASING[name.function](low), INCREASING[name.function](high)
-        return np.where(low == high, start, np.nextafter(start, -np.inf)), np.where(low == high, end, np.nextafter(end, np.inf))
+        return np.where(low == high, start, np.nextafter(start, -np.inf)), np.where(
+            low == high, end, np.nextafter(end, np.inf)
+        )
     other_low, other_high = ends[1]
     if name.function == "/" and ((other_low <= 0.0) & (other_high >= 0.0)).any():
         raise StatisticError(f"{name} needs a divisor other than 0.", found="a value that is, or may be, 0")

@@ -10,22 +10,26 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.bounds.contingency import UncertainTable, chi_square
 from sfumato.statistics.bounds.enclosure import Deadline
 from sfumato.statistics.bounds.rank_pairs import KendallPairs, UStatistic, rank_ends
-from sfumato.statistics.combined import Difference, Ratio, Share, is_value
-from sfumato.statistics.conditions import Condition, Predicate, quote
+from sfumato.statistics.combined import Difference, Ratio, ShareMeeting, is_value
+from sfumato.statistics.conditions import ALWAYS, Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import Estimate, TestEstimate
+from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimate_records import TestEstimate
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count
 from sfumato.statistics.weighted_boxes import Unseen
+
+if TYPE_CHECKING:
+    from sfumato.statistics.bounds.contingency import UncertainTable
 
 Ends = tuple[float, float]
 MOST_TABLES = 3_000  # tables of which Fisher's p-values are computed
@@ -33,7 +37,7 @@ UNWEIGHTED_P = "p-values do not take the design of a weighted survey into accoun
 
 
 @dataclass(frozen=True)
-class Finding:
+class TestFinding:
     """What a test found: value and interval, and the same for p."""
 
     value: float
@@ -54,7 +58,7 @@ class Test(Statistic):
 
     first: str
     second: str
-    condition: Condition = Condition(())
+    condition: Condition = ALWAYS
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -67,7 +71,7 @@ class Test(Statistic):
         return replace(self, condition=self.condition.joined(condition))
 
     @abstractmethod
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         """Compute the value, its interval and the p-values."""
 
     def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
@@ -79,7 +83,7 @@ class Test(Statistic):
         return TestEstimate(
             name=str(self),
             value=value,
-            low=_least(found.ends[0] - slack, value),
+            low=max(_least(found.ends[0] - slack, value), 0.0 if found.ends[0] >= 0.0 else -math.inf),
             high=-_least(-found.ends[1] - slack, -value),
             inner_low=value,
             inner_high=value,
@@ -175,7 +179,7 @@ class WelchTest(GroupTest):
 
     word = "ttest"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         groups = self.groups(table, self.two_levels(table), deadline)
         means = [ConditionalStatistic(Mean(self.first), group.where) for group in groups]
         difference = Difference(means[1], means[0]).estimate_in(table, deadline)
@@ -186,9 +190,11 @@ class WelchTest(GroupTest):
         nearest, farthest = _magnitudes(ends)
         fewest, most = _welch_freedom(errors, sizes)
         likely = [float(group.count.value) - 1.0 for group in groups]
-        freedom = error**4 / sum(one[2] ** 2 / n for one, n in zip(errors, likely, strict=True)) if error > 0.0 else math.nan
+        freedom = (
+            error**4 / sum(one[2] ** 2 / n for one, n in zip(errors, likely, strict=True)) if error > 0.0 else math.nan
+        )
         p_ends = 2.0 * float(stats.t.sf(farthest, most)), 2.0 * float(stats.t.sf(nearest, fewest))
-        return Finding(value, ends, 2.0 * float(stats.t.sf(abs(value), freedom)), p_ends)
+        return TestFinding(value, ends, 2.0 * float(stats.t.sf(abs(value), freedom)), p_ends)
 
 
 def _quotient(number: float, least: float, most: float) -> float:
@@ -219,7 +225,7 @@ class Anova(GroupTest):
 
     word = "anova"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         groups = self.groups(table, self.levels(table), deadline)
         between = len(groups) - 1
         if between < 1:
@@ -243,7 +249,7 @@ class Anova(GroupTest):
             min(float(stats.f.sf(ends[1], between, one)) for one in rest),
             max(float(stats.f.sf(ends[0], between, one)) for one in rest),
         )
-        return Finding(value, ends, float(stats.f.sf(value, between, total)), p_ends)
+        return TestFinding(value, ends, float(stats.f.sf(value, between, total)), p_ends)
 
 
 class MannWhitney(GroupTest):
@@ -251,22 +257,22 @@ class MannWhitney(GroupTest):
 
     word = "mannwhitney"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         sides = [table.meeting([self.first], where) for where in self.two_levels(table)]
         found = UStatistic.of(sides[1], sides[0])
         p_ends = 2.0 * float(stats.norm.sf(found.z_ends[1])), 2.0 * float(stats.norm.sf(found.z_ends[0]))
-        return Finding(found.value, found.ends, found.p_value, (p_ends[0], min(p_ends[1], 1.0)))
+        return TestFinding(found.value, found.ends, found.p_value, (p_ends[0], min(p_ends[1], 1.0)))
 
 
 class CorrelationTest(Test):
     """A test of a correlation by Student's t."""
 
-    def judge(self, found: Estimate, records: Ends) -> Finding:
+    def judge(self, found: Estimate, records: Ends) -> TestFinding:
         """Return the finding for an interval of a correlation."""
         nearest, farthest = _magnitudes((found.low, found.high))
         p_ends = _p_of_correlation(farthest, records[1]), _p_of_correlation(nearest, records[0])
         value = float(found.value)
-        return Finding(value, (found.low, found.high), _p_of_correlation(abs(value), sum(records) / 2.0), p_ends)
+        return TestFinding(value, (found.low, found.high), _p_of_correlation(abs(value), sum(records) / 2.0), p_ends)
 
 
 def _p_of_correlation(r: float, records: float) -> float:
@@ -280,11 +286,11 @@ class Spearman(CorrelationTest):
 
     word = "spearman"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         boxes = table.meeting([self.first, self.second], self.condition)
         if not boxes.is_certain:
             middle = stats.spearmanr(*boxes.midpoints.T).statistic
-            return Finding(float(middle), (-1.0, 1.0))
+            return TestFinding(float(middle), (-1.0, 1.0))
         ends = [rank_ends(boxes.low[:, k], boxes.high[:, k], boxes.weight) for k in range(2)]
         low, high = (np.column_stack([one[end] for one in ends]) for end in range(2))
         ranks = CountedBoxes.make(("a", "b"), low, high, count=boxes.parts, weight=boxes.weight)
@@ -301,18 +307,23 @@ class Kendall(Test):
 
     word = "kendall"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         boxes = table.meeting([self.first, self.second], self.condition)
         copies = np.repeat(boxes.midpoints, np.maximum(np.rint(boxes.likely_weight), 0.0).astype(int), axis=0)
         middle = stats.kendalltau(*copies.T)
         if not boxes.is_certain:
-            return Finding(float(middle.statistic), (-1.0, 1.0), float(middle.pvalue))
+            return TestFinding(float(middle.statistic), (-1.0, 1.0), float(middle.pvalue))
         pairs, total = KendallPairs.of(boxes), float(boxes.weight.sum())
         if (boxes.low == boxes.high).all():
-            return Finding(float(middle.statistic), pairs.ends, float(middle.pvalue), (float(middle.pvalue),) * 2)
+            return TestFinding(float(middle.statistic), pairs.ends, float(middle.pvalue), (float(middle.pvalue),) * 2)
         nearest, _ = _magnitudes((2.0 * pairs.concordant - pairs.pairs, pairs.pairs - 2.0 * pairs.discordant))
         error = math.sqrt(total * (total - 1.0) * (2.0 * total + 5.0) / 18.0)  # the largest: without ties
-        return Finding(float(middle.statistic), pairs.ends, float(middle.pvalue), (0.0, 2.0 * float(stats.norm.sf(nearest / error))))
+        return TestFinding(
+            float(middle.statistic),
+            pairs.ends,
+            float(middle.pvalue),
+            (0.0, 2.0 * float(stats.norm.sf(nearest / error))),
+        )
 
 
 class RSquared(CorrelationTest):
@@ -321,8 +332,12 @@ class RSquared(CorrelationTest):
     word = "rsquared"
     sign = " ~ "
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
-        inner = Correlation(self.second, self.first).given(self.condition) if self.condition.predicates else Correlation(self.second, self.first)
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
+        inner = (
+            Correlation(self.second, self.first).given(self.condition)
+            if self.condition.predicates
+            else Correlation(self.second, self.first)
+        )
         found = inner.estimate_in(table, deadline)
         judged = self.judge(found, (found.records, found.records + found.uncertain_records))
         nearest, farthest = _magnitudes(judged.ends)
@@ -334,9 +349,9 @@ class TableTest(Test):
 
     def table(self, table: CountedBoxes) -> UncertainTable:
         """Return the counts of all combinations."""
-        sides = [
-            [is_value((name,), (level,)) for level in table.levels(name)] for name in (self.first, self.second)
-        ]
+        from sfumato.statistics.bounds.contingency import UncertainTable
+
+        sides = [[is_value((name,), (level,)) for level in table.levels(name)] for name in (self.first, self.second)]
         if min(map(len, sides)) < 2:
             raise StatisticError(f"{self} needs at least two values in each column.")
         return UncertainTable.of(table, [[one.joined(other) for other in sides[1]] for one in sides[0]], self.condition)
@@ -345,18 +360,22 @@ class TableTest(Test):
         """Return the counts of two columns with two values each."""
         counted = self.table(table)
         if counted.shape != (2, 2):
-            raise StatisticError(f"{self} needs two columns with two values each.", found=" × ".join(map(str, counted.shape)))
+            raise StatisticError(
+                f"{self} needs two columns with two values each.", found=" × ".join(map(str, counted.shape))
+            )
         return counted
 
 
-def _chi_square(counted: UncertainTable) -> Finding:
+def _chi_square(counted: UncertainTable) -> TestFinding:
     """Return the finding of Pearson's χ² without a correction."""
+    from sfumato.statistics.bounds.contingency import chi_square
+
     likely = counted.likely.reshape(counted.shape)
     freedom = (counted.shape[0] - 1) * (counted.shape[1] - 1)
     value = chi_square(likely)
     ends = (value, value) if counted.is_certain else counted.bound(likely)
     p_ends = float(stats.chi2.sf(ends[1], freedom)), float(stats.chi2.sf(ends[0], freedom))
-    return Finding(value, ends, float(stats.chi2.sf(value, freedom)), p_ends)
+    return TestFinding(value, ends, float(stats.chi2.sf(value, freedom)), p_ends)
 
 
 class ChiSquare(TableTest):
@@ -364,7 +383,7 @@ class ChiSquare(TableTest):
 
     word = "chi2"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         return _chi_square(self.table(table))
 
 
@@ -373,7 +392,7 @@ class OddsRatio(TableTest):
 
     word = "oddsratio"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         counted = self.two_by_two(table)
         a, b, c, d = counted.likely
         return replace(_chi_square(counted), value=a * d / (b * c) if b * c else math.inf, ends=counted.odds_ratio())
@@ -384,10 +403,10 @@ class RelativeRisk(TableTest):
 
     word = "relativerisk"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         counted = self.two_by_two(table)
         low, high = (is_value((self.first,), (level,)) for level in table.levels(self.first))
-        outcome = Share(is_value((self.second,), (table.levels(self.second)[1],)))
+        outcome = ShareMeeting(is_value((self.second,), (table.levels(self.second)[1],)))
         known = self._complete
         found = Ratio(outcome.given(high.joined(known)), outcome.given(low.joined(known))).estimate_in(table, deadline)
         return replace(_chi_square(counted), value=found.value, ends=(found.low, found.high))
@@ -398,14 +417,14 @@ class Fisher(TableTest):
 
     word = "fisher"
 
-    def examine(self, table: CountedBoxes, deadline: Deadline) -> Finding:
+    def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         counted = self.two_by_two(table)
         a, b, c, d = np.rint(counted.likely)
         p = float(stats.fisher_exact([[a, b], [c, d]]).pvalue)
         tables = counted.whole_tables(MOST_TABLES)
         found = [float(stats.fisher_exact(one).pvalue) for one in tables] if tables else [0.0, 1.0]
         value = a * d / (b * c) if b * c else math.inf
-        return Finding(value, counted.odds_ratio(), p, (min(found), max(found)))
+        return TestFinding(value, counted.odds_ratio(), p, (min(found), max(found)))
 
 
 TESTS: dict[str, type[Test]] = {

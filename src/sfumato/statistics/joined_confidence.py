@@ -1,8 +1,9 @@
 """Intervals that join both uncertainties: what the boxes leave open, and that the records are a sample.
 
-θ(x) is the statistic of a completion x, from θ_L to θ_U, and s(x) its standard error. The *union* [θ_L − z s, θ_U + z s]
-with the largest s covers the parameter at least as often as the interval of each completion does. The shorter interval of
-Imbens and Manski (2004) covers the parameter, not the whole range, with the same probability: its c solves
+θ(x) is the statistic of a completion x, from θ_L to θ_U, and s(x) its standard error. The *union*
+[θ_L − z s, θ_U + z s] with the largest s covers the parameter at least as often as the interval of each completion
+does. The shorter interval of Imbens and Manski (2004) covers the parameter, not the whole range, with the same
+probability: its c solves
 Φ(c + (θ_U − θ_L)/s) − Φ(−c) = 1 − α. Where θ_U − θ_L is less than s, the union takes its place (Stoye 2009).
 """
 
@@ -17,7 +18,7 @@ from scipy import optimize, stats
 
 from sfumato.statistics.bounds.enclosure import Deadline
 from sfumato.statistics.bounds.one_or_two_columns import enclose_variance
-from sfumato.statistics.combined import Combination, Difference, Share
+from sfumato.statistics.combined import Combination, Difference, ShareMeeting
 from sfumato.statistics.conditions import ALWAYS
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
@@ -76,10 +77,10 @@ def _largest_error(part: Statistic, table: CountedBoxes, found: Estimate) -> flo
     if isinstance(part, Combination):
         return _error_of_two(part, table)
     inner, weighted = part.unconditional, table.weighted_by is not None
-    if isinstance(inner, Share | Count):
-        boxes = table.meeting([], part.where if isinstance(inner, Share) else ALWAYS)
+    if isinstance(inner, ShareMeeting | Count):
+        boxes = table.meeting([], part.where if isinstance(inner, ShareMeeting) else ALWAYS)
         records = _effective_records(boxes, weighted)
-        total = 1.0 if isinstance(inner, Share) else float((boxes.weight + boxes.extra).sum())
+        total = 1.0 if isinstance(inner, ShareMeeting) else float((boxes.weight + boxes.extra).sum())
         least, most = float(found.low) / total, float(found.high) / total
         worst = min(max(0.5, least), most)
         return total * math.sqrt(max(worst * (1.0 - worst), 0.0) / max(records, 1.0))

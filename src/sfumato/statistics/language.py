@@ -18,6 +18,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.combined import CrossTable, Difference, GroupedStatistic, Iqr, Ratio, ShareMeeting
 from sfumato.statistics.conditions import (
     ALWAYS,
     CONNECTIVES,
@@ -29,7 +30,7 @@ from sfumato.statistics.conditions import (
     Derived,
     Predicate,
 )
-from sfumato.statistics.combined import CrossTable, Difference, GroupedStatistic, Iqr, Ratio, Share
+from sfumato.statistics.derived_columns import INCREASING
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import Statistic
@@ -37,7 +38,6 @@ from sfumato.statistics.tallies import Count, Quantile, Sum
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 QUOTES = "`\"'"
-FUNCTIONS = ("log", "log2", "log10", "sqrt", "exp")  # of one column, all increasing
 MOST_NAMED = 30  # columns that an error lists
 
 
@@ -144,7 +144,7 @@ class Cursor:
         start = self.at
         if not self.is_known_name():
             function = self.identifier()
-            if function in FUNCTIONS and self.accept("("):
+            if function in INCREASING and self.accept("("):
                 inside = self.column()
                 self.expect(")")
                 return Derived.of(function, inside)
@@ -424,7 +424,7 @@ PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     "max": lambda cursor: Quantile(cursor.column(), 1.0),
     "quantile": _read_quantile,
     "iqr": lambda cursor: Iqr(cursor.column()),
-    "share": lambda cursor: Share(_read_condition(cursor)),
+    "share": lambda cursor: ShareMeeting(_read_condition(cursor)),
     "difference": lambda cursor: Difference(*_read_two_statistics(cursor)),
     "ratio": lambda cursor: Ratio(*_read_two_statistics(cursor)),
     "table": lambda cursor: CrossTable(Count(), _read_two_names(cursor)),

@@ -19,18 +19,21 @@ from sfumato.statistics.bounds.score_equation import FAMILIES, DesignBoxes, encl
 from sfumato.statistics.combined import is_value
 from sfumato.statistics.conditions import Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import Estimate, FittedCoefficient, interval, quantity, to_frame, write_html_table
-from sfumato.statistics.language import Cursor
+from sfumato.statistics.estimate import Estimate, interval, quantity, write_html_table
+from sfumato.statistics.estimate_records import FittedCoefficient, to_frame
+from sfumato.statistics.language import Cursor, require_name
 from sfumato.statistics.regression import INTERCEPT
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
 Array = NDArray[np.float64]
+UNPROVEN = "no finite interval was proven: some completion may have no finite fit"
+UNPROVEN_IN_TIME = "no finite interval was proven in time: a larger budget may find one"
 AT_MIDPOINTS = "interval of all completions, widened by the standard error at the midpoints"
 
 
 @dataclass(frozen=True)
-class Factor:
+class ModelFactor:
     """A column of a formula: a number, or a category whose values become columns of 0 and 1."""
 
     column: str
@@ -49,7 +52,7 @@ class Model(Statistic):
     parts_share_records = False
 
     response: str
-    factors: tuple[tuple[Factor, ...], ...]
+    factors: tuple[tuple[ModelFactor, ...], ...]
     family: str = "gaussian"
     intercept: bool = True
     offset: str | None = None
@@ -76,11 +79,11 @@ class Model(Statistic):
         return replace(self, levels={name: table.levels(name) for name in categories})
 
     @property
-    def design(self) -> tuple[tuple[tuple[Factor, Any], ...], ...]:
+    def design(self) -> tuple[tuple[tuple[ModelFactor, Any], ...], ...]:
         """The columns of the design: factors, each with a level or None for a number; () is the intercept."""
-        found: list[tuple[tuple[Factor, Any], ...]] = [()] if self.intercept else []
+        found: list[tuple[tuple[ModelFactor, Any], ...]] = [()] if self.intercept else []
         for term in self.factors:
-            columns: list[tuple[tuple[Factor, Any], ...]] = [()]
+            columns: list[tuple[tuple[ModelFactor, Any], ...]] = [()]
             for factor in term:
                 levels = (self.levels or {}).get(factor.column)
                 own = [None] if levels is None else list(levels[1:])
@@ -121,11 +124,13 @@ class Model(Statistic):
         return boxes
 
     def __str__(self) -> str:
-        right = [":".join(map(str, term)) for term in self.factors] + ([f"offset({quote(self.offset)})"] if self.offset else [])
+        right = [":".join(map(str, term)) for term in self.factors] + (
+            [f"offset({quote(self.offset)})"] if self.offset else []
+        )
         return f"{quote(self.response)} ~ {' + '.join(([] if self.intercept else ['0']) + right) or '1'}"
 
 
-def _truth(table: CountedBoxes, factor: Factor, level: Any) -> Array:
+def _truth(table: CountedBoxes, factor: ModelFactor, level: Any) -> Array:
     """Return the interval of the indicator of a level for each group: 0, 1 or both."""
     rows = table.rows_meeting(table.clauses([], is_value((factor.column,), (level,))))
     return np.stack([rows.least == table.count, rows.most > 0.0]).astype(np.float64)
@@ -136,7 +141,7 @@ def _multiply(one: Array, other: Array) -> Array:
     return np.stack([corners.min(axis=0), corners.max(axis=0)])
 
 
-def _name(column: Sequence[tuple[Factor, Any]]) -> str:
+def _name(column: Sequence[tuple[ModelFactor, Any]]) -> str:
     parts = [str(factor) if level is None else f"{factor}[T.{level}]" for factor, level in column]
     return ":".join(parts) or INTERCEPT
 
@@ -165,12 +170,16 @@ class _Fitted:
         turned = [back[0]] if model.intercept and len(beta) > 1 else []
         around, others = enclose_coefficients(design, beta, np.array(turned), self.deadline)
         values, errors = back @ beta, self._errors(design, beta, back)
-        ends = np.full((len(beta), 2), (-math.inf, math.inf)) if around is None else np.stack([-around[0], around[1]], axis=1)
+        ends = (
+            np.full((len(beta), 2), (-math.inf, math.inf))
+            if around is None
+            else np.stack([-around[0], around[1]], axis=1)
+        )
         ends = ends / scale[:, None]
         if turned:
             ends[0] = others[0]
         rounding = 1e-12 * np.abs(values) + 1e-300
-        note = "" if around is not None else "no finite interval was proven: some completion may have no finite fit"
+        note = "" if around is not None else UNPROVEN_IN_TIME if self.deadline.ended_early else UNPROVEN
         return tuple(
             self._estimate(name, value, error, (value + low - slack, value + high + slack), note)
             for name, value, error, (low, high), slack in zip(model.terms, values, errors, ends, rounding, strict=True)
@@ -229,7 +238,9 @@ class _Fitted:
             covariance = inverse * float(design.likely @ residual**2) / max(records - size, 1e-300)
         return np.sqrt(np.maximum(np.diag(back @ covariance @ back.T), 0.0))
 
-    def _estimate(self, name: str, value: float, error: float, ends: tuple[float, float], note: str) -> FittedCoefficient:
+    def _estimate(
+        self, name: str, value: float, error: float, ends: tuple[float, float], note: str
+    ) -> FittedCoefficient:
         freedom = self.boxes.records - len(self.model.terms)
         tail = 0.5 + self.model.confidence / 2.0
         student = self.model.family == "gaussian" and freedom > 0
@@ -339,7 +350,8 @@ class Fit:
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         rule = "=" * len(lines[0])
         first = self.coefficients[0]
-        head = f"{self.formula}   family {self.family}   {first.records_text} records, {first.weighting}, of the {first.of}"
+        rows = f"{first.records_text} records, {first.weighting}, of the {first.of}"
+        head = f"{self.formula}   family {self.family}   {rows}"
         notes = dict.fromkeys(note for one in self for note in one.notes)
         return "\n".join([head, rule, lines[0], "-" * len(rule), *lines[1:], rule, *notes])
 
@@ -355,7 +367,7 @@ def _plain(name: str) -> str:
     return re.sub(r"C\((.*?)\)", r"\1", name).replace("[T.", "[").replace("`", "").lower()
 
 
-def _value(values: Mapping[str, Any], factor: Factor, level: Any) -> float:
+def _value(values: Mapping[str, Any], factor: ModelFactor, level: Any) -> float:
     if factor.column not in values:
         raise StatisticError(f"A prediction needs a value of {factor.column!r}.")
     given = values[factor.column]
@@ -368,10 +380,12 @@ def parse_formula(
     """Read ``y ~ a + C(b) + a:b + offset(e)``; ``a * b`` stands for ``a + b + a:b``, and ``0 +`` for no intercept."""
     require_choice(family, name="family", choices=tuple(FAMILIES))
     Probability().check(confidence, "confidence")
+    if weights is not None:
+        require_name(weights, names)
     cursor = Cursor(text, names, derived=True, symbols="*:")
     response = cursor.factor()
     cursor.expect("~", "'~' and the terms")
-    terms: dict[tuple[Factor, ...], None] = {}
+    terms: dict[tuple[ModelFactor, ...], None] = {}
     offset, intercept = None, True
     while True:
         if cursor.accept("0"):
@@ -393,7 +407,7 @@ def parse_formula(
     return Model(response, tuple(terms), family, intercept, offset, weights, confidence)
 
 
-def _read_term(cursor: Cursor) -> list[tuple[Factor, ...]]:
+def _read_term(cursor: Cursor) -> list[tuple[ModelFactor, ...]]:
     """Read factors with ``:`` or ``*`` between them."""
     found = [(_read_factor(cursor),)]
     while True:
@@ -407,11 +421,11 @@ def _read_term(cursor: Cursor) -> list[tuple[Factor, ...]]:
             return sorted(found, key=len)
 
 
-def _read_factor(cursor: Cursor) -> Factor:
+def _read_factor(cursor: Cursor) -> ModelFactor:
     start = cursor.at
     if not cursor.is_known_name() and cursor.identifier() == "c" and cursor.accept("("):
         name = cursor.name()
         cursor.expect(")")
-        return Factor(name, as_category=True)
+        return ModelFactor(name, as_category=True)
     cursor.at = start
-    return Factor(cursor.factor())
+    return ModelFactor(cursor.factor())

@@ -351,5 +351,7 @@ def _add_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBo
     if unseen is None or not statistic.covers(unseen):
         return boxes
     ends = statistic.unconditional.unseen_ends(unseen)
-    certain = not statistic.unconditional.box_columns and not statistic.where.predicates  # rows of which nothing is required
+    certain = (
+        not statistic.unconditional.box_columns and not statistic.where.predicates
+    )  # rows of which nothing is required
     return boxes.with_unseen([low for low, _ in ends], [high for _, high in ends], unseen.rows, certain=certain)

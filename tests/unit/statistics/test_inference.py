@@ -48,12 +48,17 @@ def exact():
         ("mannwhitney(y ~ g)", *stats.mannwhitneyu(B, A, method="asymptotic")),
         ("spearman(x, y)", *stats.spearmanr(EXACT["x"], EXACT["y"])),
         ("kendall(x, y)", *stats.kendalltau(EXACT["x"], EXACT["y"])),
-        ("rsquared(y ~ x)", *(lambda r: (r[0] ** 2, r[1]))(stats.pearsonr(EXACT["x"], EXACT["y"]))),
+        ("rsquared(y ~ x)", stats.pearsonr(EXACT["x"], EXACT["y"])[0] ** 2, stats.pearsonr(EXACT["x"], EXACT["y"])[1]),
         ("chi2(h, d)", *stats.chi2_contingency(WIDE, correction=False)[:2]),
         ("oddsratio(g, d)", TABLE[0, 0] * TABLE[1, 1] / TABLE[0, 1] / TABLE[1, 0], None),
         ("relativerisk(g, d)", RISKS[1] / RISKS[0], None),
         ("fisher(g, d)", *stats.fisher_exact(TABLE)),
-        ("ttest(y ~ g | x > 40)", *stats.ttest_ind(B[EXACT["x"][EXACT["g"] == "b"] > 40], A[EXACT["x"][EXACT["g"] == "a"] > 40], equal_var=False)),
+        (
+            "ttest(y ~ g | x > 40)",
+            *stats.ttest_ind(
+                B[EXACT["x"][EXACT["g"] == "b"] > 40], A[EXACT["x"][EXACT["g"] == "a"] > 40], equal_var=False
+            ),
+        ),
     ],
 )
 def test_a_test_of_points_is_that_of_scipy(exact, words, value, p):
@@ -175,7 +180,9 @@ def test_a_table_of_undecided_people_holds_every_membership(words, seed):
     cells["s"][:4], cells["t"][:4] = list("aabb"), list("abab")
     table = CountedBoxes.of(Table.from_arrow(pa.table(cells)), ["s", "t"], sets=["s", "t"])
     (found,) = estimate(parse(words), table)
-    options = [[(s, t) for s in one.split("|") for t in other.split("|")] for one, other in zip(*cells.values(), strict=True)]
+    options = [
+        [(s, t) for s in one.split("|") for t in other.split("|")] for one, other in zip(*cells.values(), strict=True)
+    ]
     for chosen in itertools.islice(itertools.product(*options), 3000):
         table = np.array([[sum(one == (s, t) for one in chosen) for t in "ab"] for s in "ab"])
         risks = table[:, 1] / table.sum(axis=1)
@@ -271,7 +278,9 @@ def test_joined_intervals_hold_the_parameter_and_too_short_ones_do_not():
         random = np.random.default_rng(seed)
         low = random.normal(10, 3, 80).round(0) - 0.5
         release = sf.read_release({"x_low": low, "x_high": low + 1.0})
-        shorter, union = (release.estimate("mean(x)", confidence=0.9, confidence_by=way) for way in ("imbens-manski", "union"))
+        shorter, union = (
+            release.estimate("mean(x)", confidence=0.9, confidence_by=way) for way in ("imbens-manski", "union")
+        )
         assert union.confidence_low <= shorter.confidence_low <= shorter.low
         held += [
             shorter.confidence_low <= 10 <= shorter.confidence_high,
@@ -284,7 +293,15 @@ def test_joined_intervals_hold_the_parameter_and_too_short_ones_do_not():
 
 @pytest.mark.parametrize(
     ("words", "parameter"),
-    [("share(x > 10)", 0.5), ("sd(x)", 3.0), ("median(x)", 10.0), ("difference(mean(x | g = 1), mean(x | g = 0))", 0.0), ("ratio(mean(x | g = 1), mean(x | g = 0))", 1.0), ("corr(x, y)", 0.0), ("count(x > 10)", 40.0)],
+    [
+        ("share(x > 10)", 0.5),
+        ("sd(x)", 3.0),
+        ("median(x)", 10.0),
+        ("difference(mean(x | g = 1), mean(x | g = 0))", 0.0),
+        ("ratio(mean(x | g = 1), mean(x | g = 0))", 1.0),
+        ("corr(x, y)", 0.0),
+        ("count(x > 10)", 40.0),
+    ],
 )
 def test_joined_intervals_of_other_statistics(words, parameter):
     held = 0
@@ -292,7 +309,16 @@ def test_joined_intervals_of_other_statistics(words, parameter):
         random = np.random.default_rng(seed)
         low = random.normal(10, 3, 80).round(1) - 0.05
         g = np.arange(80) % 2
-        release = sf.read_release({"x_low": low, "x_high": low + 0.1, "y_low": (y := random.normal(size=80)), "y_high": y, "g_low": g, "g_high": g})
+        release = sf.read_release(
+            {
+                "x_low": low,
+                "x_high": low + 0.1,
+                "y_low": (y := random.normal(size=80)),
+                "y_high": y,
+                "g_low": g,
+                "g_high": g,
+            }
+        )
         found = release.estimate(words, confidence=0.95)
         held += found.confidence_low <= parameter <= found.confidence_high
         assert found.confidence_by

@@ -104,9 +104,14 @@ class UncertainTable:
         parts = [low**2 / (rows[1] * columns[1]), high**2 / (rows[0] * columns[0])]
         ratio = [low / (rows[1] * columns[1]), high / (rows[0] * columns[0])]
         by_row = [(part / row).sum(axis=1, keepdims=True) for part, row in zip(parts, (rows[1], rows[0]), strict=True)]
-        by_column = [(part / one).sum(axis=0, keepdims=True) for part, one in zip(parts, (columns[1], columns[0]), strict=True)]
+        by_column = [
+            (part / one).sum(axis=0, keepdims=True) for part, one in zip(parts, (columns[1], columns[0]), strict=True)
+        ]
         inside = [2.0 * ratio[end] - by_row[1 - end] - by_column[1 - end] for end in range(2)]
-        scaled = [np.minimum(total[0] * inside[0], total[1] * inside[0]), np.maximum(total[0] * inside[1], total[1] * inside[1])]
+        scaled = [
+            np.minimum(total[0] * inside[0], total[1] * inside[0]),
+            np.maximum(total[0] * inside[1], total[1] * inside[1]),
+        ]
         return parts[0].sum() + scaled[0] - 1.0, parts[1].sum() + scaled[1] - 1.0
 
     def whole_tables(self, most: int) -> list[Array] | None:

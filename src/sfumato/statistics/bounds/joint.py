@@ -1,8 +1,8 @@
 """Two means, sums, counts or shares of the same people, bounded together.
 
-Each group of equal rows has *states*: in both statistics, in one, in none, each with an interval of values. A total of a
-statistic is a sum over the groups, so the largest value of any linear function of all totals takes the best state of each
-group. A difference of means is not linear; it is bounded by its tangent at the best choice that was found:
+Each group of equal rows has *states*: in both statistics, in one, in none, each with an interval of values. A total of
+a statistic is a sum over the groups, so the largest value of any linear function of all totals takes the best state of
+each group. A difference of means is not linear; it is bounded by its tangent at the best choice that was found:
 
     S_A/N_A − S_B/N_B = a − b + (S_A − a N_A)/N_A − (S_B − b N_B)/N_B,
 
@@ -97,7 +97,9 @@ class JointForms:
         best = np.full(len(self.states[0].possible), -np.inf)
         add_number, add_total = (np.zeros((2, len(best))) for _ in range(2))
         for state in self.states:
-            values = [np.where(one > 0.0, high, low) for one, low, high in zip(total, state.low, state.high, strict=True)]
+            values = [
+                np.where(one > 0.0, high, low) for one, low, high in zip(total, state.low, state.high, strict=True)
+            ]
             if state.tied:
                 values = [state.high[0] if total[0] + total[1] > 0.0 else state.low[0]] * 2
             constant = float(np.dot(number, state.member))
@@ -128,8 +130,13 @@ class JointForms:
         slack = 0.0
         for sizes in itertools.product(*(set(one) for one in limits)):
             total = [factor / size for factor, size in zip(factors, sizes, strict=True)]
-            number = [-one * value if form.divided else 0.0 for one, value, form in zip(total, values, self.forms, strict=True)]
-            constant = sum(one * value for one, value, form in zip(total, values, self.forms, strict=True) if not form.divided)
+            number = [
+                -one * value if form.divided else 0.0
+                for one, value, form in zip(total, values, self.forms, strict=True)
+            ]
+            constant = sum(
+                one * value for one, value, form in zip(total, values, self.forms, strict=True) if not form.divided
+            )
             slack = max(slack, self.choose(number, total)[0] - constant)
         base = float(np.dot(factors, values))
         high = base + slack
@@ -147,7 +154,9 @@ class JointForms:
             reached, kept = value, best
             scales = [best.number[position] if form.divided else 1.0 for position, form in enumerate(self.forms)]
             total = [factor / scale for factor, scale in zip(factors, scales, strict=True)]
-            number = [-one * mean if form.divided else 0.0 for one, mean, form in zip(total, values, self.forms, strict=True)]
+            number = [
+                -one * mean if form.divided else 0.0 for one, mean, form in zip(total, values, self.forms, strict=True)
+            ]
             _, best = self.choose(number, total)
         return best if reached == -math.inf else kept
 

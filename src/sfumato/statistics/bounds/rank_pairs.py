@@ -27,7 +27,9 @@ def rank_ends(low: Array, high: Array, weight: Array) -> tuple[Array, Array]:
     """Return the smallest and the largest rank of the records of each group; ties have the mean of their ranks."""
     total = float(weight.sum())
     point = low == high
-    tied = np.where(point, _weight_equal(low[point], weight[point], low), 1.0)  # certainly equal, with the record itself
+    tied = np.where(
+        point, _weight_equal(low[point], weight[point], low), 1.0
+    )  # certainly equal, with the record itself
     least = weight_below(high, weight, low) + 0.5 + tied / 2.0
     most = total - weight_below(-low, weight, -high) + 0.5 - tied / 2.0
     return least, most
@@ -64,14 +66,21 @@ class UStatistic:
         point = ends[0] == ends[1]
         least_ties = float(certain[point] @ (_weight_equal(ends[0][point], certain[point], ends[0][point]) ** 2 - 1.0))
         overlap = weight.sum() - weight_below(ends[1], weight, ends[0]) - weight_below(-ends[0], weight, -ends[1])
-        overlap = np.where(point & (overlap <= _weight_equal(ends[0][point], weight[point], ends[0])), _weight_equal(ends[0][point], weight[point], ends[0]), overlap)
+        overlap = np.where(
+            point & (overlap <= _weight_equal(ends[0][point], weight[point], ends[0])),
+            _weight_equal(ends[0][point], weight[point], ends[0]),
+            overlap,
+        )
         most_ties = float(weight @ (overlap**2 - 1.0))
         errors = (_error(sizes[0][0], sizes[1][0], most_ties), _error(sizes[0][1], sizes[1][1], least_ties))
         half = (sizes[0][0] * sizes[1][0] / 2.0, sizes[0][1] * sizes[1][1] / 2.0)
         gaps = (low - half[1], high - half[0])
         far = max(abs(gaps[0]), abs(gaps[1])) - 0.5
         near = max(gaps[0], -gaps[1], 0.0) - 0.5
-        z_ends = (max(near, -0.5) / errors[1] if errors[1] > 0.0 else 0.0, far / errors[0] if errors[0] > 0.0 else math.inf)
+        z_ends = (
+            max(near, -0.5) / errors[1] if errors[1] > 0.0 else 0.0,
+            far / errors[0] if errors[0] > 0.0 else math.inf,
+        )
         z = (abs(value - likely[0] * likely[1] / 2.0) - 0.5) / error if error > 0.0 else math.nan
         return cls(value, (low, high), z_ends, min(1.0, 2.0 * float(stats.norm.sf(z))))
 
@@ -139,7 +148,14 @@ def count_dominated(low_x: Array, high_x: Array, low_y: Array, high_y: Array, we
     below = np.searchsorted(edges, low_y, side="left")
     return float(
         _count_dominated(
-            np.argsort(low_x, kind="stable"), np.argsort(high_x, kind="stable"), low_x, high_x, below, place, weight, len(edges)
+            np.argsort(low_x, kind="stable"),
+            np.argsort(high_x, kind="stable"),
+            low_x,
+            high_x,
+            below,
+            place,
+            weight,
+            len(edges),
         )
     )
 

@@ -1,11 +1,11 @@
 """All coefficients that a generalized linear model can have while its values stay in their boxes.
 
-The coefficients β(x) solve U(β; x) = Σ w z (y − μ(zᵀβ)) = 0, and they are unique, because the log-likelihood is concave.
-A box B of coefficients around those of the midpoints holds β(x) for every choice x if no choice has a root on the
-surface of B: from choice to choice β(x) moves continuously, and a choice without a finite or unique root would put one
-on the surface too. A point β is no root if v·U(β; x) < 0 for all x and some v; the terms of the records are bounded one by
-one. On a facet with the outward normal c two directions v are tried: J⁻¹c, for which v·(−U) ≈ v·(−U(β₀; x)) + c·(β − β₀)
-near β₀, and β − β₀, along which the likelihood falls far from β₀.
+The coefficients β(x) solve U(β; x) = Σ w z (y − μ(zᵀβ)) = 0, and they are unique, because the likelihood is
+log-concave. A box B of coefficients around those of the midpoints holds β(x) for every choice x if no choice has a root
+on the surface of B: from choice to choice β(x) moves continuously, and a choice without a finite or unique root would
+put one on the surface too. A point β is no root if v·U(β; x) < 0 for all x and some v; the terms of the records are
+bounded one by one. On a facet with the outward normal c two directions v are tried: J⁻¹c, for which
+v·(−U) ≈ v·(−U(β₀; x)) + c·(β − β₀) near β₀, and β − β₀, along which the likelihood falls far from β₀.
 
 A facet is divided into cells until all of them are proven. Within a cell the records' terms differ from those of its
 centre by Σ w (v·z) μ'(ξ) zᵀδ, which nearly cancels for v = J⁻¹c, as c·δ = 0 on the facet. Wide boxes are divided into
@@ -127,7 +127,10 @@ class DesignBoxes:
             part = half[place, column] / count[place]
             start = middle[place, column] - half[place, column]
             middle, half, owner = middle[place], half[place], owner[place]
-            middle[:, column], half[:, column] = start + (2 * step + 1) * part, part * (1.0 + 4.0 * EPS) + 4.0 * EPS * np.abs(start) * (part > 0.0)
+            middle[:, column], half[:, column] = (
+                start + (2 * step + 1) * part,
+                part * (1.0 + 4.0 * EPS) + 4.0 * EPS * np.abs(start) * (part > 0.0),
+            )
         starts = np.searchsorted(owner, np.arange(len(self.middle)))
         repeated = {name: getattr(self, name)[owner] for name in ("response", "response_half", "offset")}
         return replace(self, middle=middle, half=half, starts=starts, **repeated)
@@ -256,7 +259,7 @@ class _Proof:
         return 1.01 * max(-least, 0.0) + float(self.rounding @ np.abs(normal))
 
     def approach(self, normal: Array, end: int, near: float, far: float, reach: Array) -> float:
-        """Return the nearest distance that can be proven, between one that is too near or just right and a proven one."""
+        """Return the nearest distance that can be proven, from one that may be too near to one that is proven."""
         if near >= far:
             return far
         if self.holds(normal, end, reach, near):
