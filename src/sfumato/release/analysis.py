@@ -15,8 +15,8 @@ from sfumato.params import Probability, is_finite, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
+from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.derived_columns import add_derived, base_columns
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RecoveredEstimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
@@ -339,7 +339,12 @@ class Analysis:
         domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
         unseen = Unseen(suppressed, domains) if suppressed and weight is None else None
-        return add_derived(replace(intervals, unseen=unseen), columns)
+        intervals = replace(intervals, unseen=unseen)
+        if tuple(columns) == base_columns(columns):
+            return intervals
+        from sfumato.statistics.derived_columns import add_derived
+
+        return add_derived(intervals, columns)
 
     def resolve(self, wanted: Statistic) -> Statistic:
         """Return the statistic with what it takes from the table, such as the groups that there are."""

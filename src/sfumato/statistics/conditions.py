@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
@@ -42,6 +42,14 @@ def quote(name: str) -> str:
     words = any(f" {word} " in name.lower() for word in CONNECTIVES) or name.lower().startswith("not ")
     plain = name and name == name.strip() and not RESERVED & set(name) and not words and not FOLLOWING.search(name)
     return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def base_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the columns of the release that columns are computed from, each once."""
+    found: dict[str, None] = {}
+    for name in names:
+        found |= dict.fromkeys(base_columns(name.operands) if isinstance(name, Derived) else (name,))
+    return tuple(found)
 
 
 @dataclass(frozen=True)

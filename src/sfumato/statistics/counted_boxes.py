@@ -21,9 +21,15 @@ from sfumato.statistics.conditions import (
     join_clauses,
     read_clauses,
 )
-from sfumato.statistics.counted_columns import CategoricalColumn, MeetingRows, NumericColumn
 from sfumato.statistics.units import Calendar
-from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes, WeightPools
+from sfumato.statistics.weighted_boxes import (
+    CategoricalColumn,
+    MeetingRows,
+    NumericColumn,
+    Unseen,
+    WeightedBoxes,
+    WeightPools,
+)
 from sfumato.table.coding import Coded
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (

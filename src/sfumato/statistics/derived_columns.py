@@ -22,14 +22,6 @@ INCREASING: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def base_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of the release that columns are computed from, each once."""
-    found: dict[str, None] = {}
-    for name in names:
-        found |= dict.fromkeys(base_columns(name.operands) if isinstance(name, Derived) else (name,))
-    return tuple(found)
-
-
 def add_derived(table: CountedBoxes, names: Iterable[str]) -> CountedBoxes:
     """Return the table with the derived columns among these names."""
     for name in names:

@@ -350,8 +350,8 @@ class Fit:
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         rule = "=" * len(lines[0])
         first = self.coefficients[0]
-        rows = f"{first.records_text} records, {first.weighting}, of the {first.of}"
-        head = f"{self.formula}   family {self.family}   {rows}"
+        who = f"{first.records_text} records, {first.weighting}, of the {first.of}"
+        head = f"{self.formula}, {self.family}: {who}"
         notes = dict.fromkeys(note for one in self for note in one.notes)
         return "\n".join([head, rule, lines[0], "-" * len(rule), *lines[1:], rule, *notes])
 
@@ -409,7 +409,7 @@ def parse_formula(
 
 def _read_term(cursor: Cursor) -> list[tuple[ModelFactor, ...]]:
     """Read factors with ``:`` or ``*`` between them."""
-    found = [(_read_factor(cursor),)]
+    found: list[tuple[ModelFactor, ...]] = [(_read_factor(cursor),)]
     while True:
         if cursor.accept(":"):
             other = _read_factor(cursor)

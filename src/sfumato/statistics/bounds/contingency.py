@@ -41,7 +41,9 @@ class UncertainTable:
             np.logical_or.at(joined, table.pools.box, options)
             options, weight = joined, table.pools.total
         kinds, label = np.unique(options, axis=0, return_inverse=True)
-        return cls((len(cells), len(cells[0])), kinds, np.bincount(label.ravel(), weights=weight), likely)
+        return cls(
+            (len(cells), len(cells[0])), kinds, np.bincount(label.ravel(), weights=weight).astype(np.float64), likely
+        )
 
     @property
     def ends(self) -> tuple[Array, Array]:

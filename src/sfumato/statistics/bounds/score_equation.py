@@ -200,7 +200,8 @@ def enclose_coefficients(
     proof = _Proof(boxes.divided(), beta, boxes.information(beta), _rounding(boxes, beta), deadline)
     size, nothing = len(beta), [(-math.inf, math.inf)] * len(extra)
     near = np.array([[proof.first_order(side * np.eye(size)[k]) for k in range(size)] for side in (-1.0, 1.0)])
-    reach = next((found for most in MOST_CELLS if (found := _surround(proof, near, most)) is not None), None)
+    attempts = (_surround(proof, near, most) for most in MOST_CELLS)
+    reach = next((found for found in attempts if found is not None), None)
     if reach is None:
         return None, nothing
     for end, k in itertools.product(range(2), range(size)):
@@ -208,11 +209,11 @@ def enclose_coefficients(
     ends = []
     for normal in extra:
         widest = [float(np.where(normal > 0.0, reach[end], reach[1 - end]) @ np.abs(normal)) for end in range(2)]
-        found = [
+        nearest = [
             proof.approach(normal, end, proof.first_order((-1.0, 1.0)[end] * normal), widest[end], reach)
             for end in range(2)
         ]
-        ends.append((-found[0], found[1]))
+        ends.append((-nearest[0], nearest[1]))
     return (reach[0], reach[1]), ends
 
 
@@ -254,7 +255,7 @@ class _Proof:
 
     def first_order(self, normal: Array) -> float:
         """Return about how far the coefficients can move along a normal: the largest aim·U(β₀; x)."""
-        aim = np.linalg.solve(self.information, normal)
+        aim = np.asarray(np.linalg.solve(self.information, normal), dtype=np.float64)
         least = float(_least_terms(self.boxes, self.beta[None, :], aim[None, :])[0])
         return 1.01 * max(-least, 0.0) + float(self.rounding @ np.abs(normal))
 
@@ -279,7 +280,7 @@ class _Proof:
         free = tuple(k for k in range(len(normal)) if k != tied)
         side = (-1.0, 1.0)[end]
         facet = Facet(normal, side, float(reach[end, tied]) if distance is None else distance, free, tied)
-        aim = side * np.linalg.solve(self.information, normal)
+        aim = side * np.asarray(np.linalg.solve(self.information, normal), dtype=np.float64)
         low, high = reach
         centres, halves = ((high - low) / 2.0)[None, list(free)], ((high + low) / 2.0)[None, list(free)]
         for _ in range(DEEPEST * max(len(free), 1) + 1):
