@@ -241,7 +241,7 @@ class Analysis:
             return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
         wanted = wanted.resolve(intervals)
-        if self.wide_boxes == "keep" or not wanted.parts_share_records:
+        if self.wide_boxes == "keep":
             return self._finish(wanted, intervals, self._join(wanted, intervals))
         parts = wanted.parts()
         deadlines = self._start_halves([wanted], len(parts))
@@ -366,7 +366,7 @@ class Analysis:
         reason = self._reason_for_no_interval(wanted)
         if reason:
             notes += [reason]
-            estimates = tuple(map(_without_intervals, estimates))
+            estimates = tuple(one.withdrawn for one in estimates)
         return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
 
 
@@ -403,19 +403,3 @@ def _number(end: Any, calendar: Calendar | None) -> float:
         return math.nan if isinstance(end, bool) else float(end)
     except (TypeError, ValueError):
         return math.nan
-
-
-def _without_intervals(estimate: Estimate) -> Estimate:
-    """Return the estimate with its value only: altered cells give no interval."""
-    return replace(
-        estimate,
-        low=-math.inf,
-        high=math.inf,
-        inner_low=math.nan,
-        inner_high=math.nan,
-        linear_low=math.nan,
-        linear_high=math.nan,
-        confidence_low=-math.inf if estimate.confidence else math.nan,
-        confidence_high=math.inf if estimate.confidence else math.nan,
-        _numbers=None,
-    )

@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
-from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name, original_names
+from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name, original_names
 from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import CountedRows, Table, pandas_frame, polars_frame
 
@@ -206,7 +206,9 @@ class ReleasedFrames:
         >>> sf.read_release({"age_low": [20, 40], "age_high": [30, 51]}).to_features().to_dict("list")
         {'age': [25.0, 45.5], 'age_width': [10.0, 11.0]}
         """
-        return feature_frame(self.table, self.names, self.manifest.sets if self.manifest else None)
+        known = {BOX} if self.manifest is None else {column.name for column in self.manifest.columns}
+        names = [name for name in self.names if name != BOX or name in known]
+        return feature_frame(self.table, names, self.manifest.sets if self.manifest else None)
 
 
 def feature_frame(released: Table, names: Sequence[str], sets: Collection[str] | None) -> Any:

@@ -6,7 +6,7 @@ import datetime
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from sfumato.errors import StatisticError
@@ -298,6 +298,14 @@ class Estimate:
     def numbers(self) -> Estimate:
         """The same estimate with numbers in place of dates."""
         return self if self._numbers is None else self._numbers
+
+    @property
+    def withdrawn(self) -> Estimate:
+        """The estimate with its value only: altered cells give no interval."""
+        nothing = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
+        joined = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
+        ends = {"confidence_low": joined[0], "confidence_high": joined[1]}
+        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing, **ends)
 
     @property
     def gap(self) -> float:

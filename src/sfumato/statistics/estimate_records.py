@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from sfumato.errors import StatisticError
@@ -97,6 +97,10 @@ class TestEstimate(Estimate):
         if self.p_high < self.level:
             return f"significant at {self.level:g} for every completion"
         return f"significant at {self.level:g} for no completion" if self.p_low >= self.level else "undecided"
+
+    @property
+    def withdrawn(self) -> Estimate:
+        return replace(super().withdrawn, p_low=0.0, p_high=1.0)  # type: ignore[call-arg]
 
     @property
     def remarks(self) -> tuple[str, ...]:

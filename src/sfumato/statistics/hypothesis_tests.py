@@ -60,6 +60,10 @@ class Test(Statistic):
     second: str
     condition: Condition = ALWAYS
 
+    def __post_init__(self) -> None:
+        if self.first == self.second:
+            raise StatisticError(f"{self} must name two different columns.")
+
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.first, self.second, *self.condition.columns)))
@@ -79,7 +83,7 @@ class Test(Statistic):
         rows = plain.rows_meeting(plain.clauses([], self._complete))
         found = self.examine(plain, deadline)
         value, p_value = float(found.value), float(found.p_value)
-        slack = 1e-10 * (1.0 + abs(value))
+        slack = 1e-10 * (1.0 + abs(value)) if math.isfinite(value) else 0.0
         return TestEstimate(
             name=str(self),
             value=value,
@@ -354,7 +358,7 @@ class TableTest(Test):
         sides = [[is_value((name,), (level,)) for level in table.levels(name)] for name in (self.first, self.second)]
         if min(map(len, sides)) < 2:
             raise StatisticError(f"{self} needs at least two values in each column.")
-        return UncertainTable.of(table, [[one.joined(other) for other in sides[1]] for one in sides[0]], self.condition)
+        return UncertainTable.of(table, sides, self.condition)
 
     def two_by_two(self, table: CountedBoxes) -> UncertainTable:
         """Return the counts of two columns with two values each."""

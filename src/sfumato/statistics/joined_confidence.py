@@ -84,13 +84,13 @@ def _largest_error(part: Statistic, table: CountedBoxes, found: Estimate) -> flo
         least, most = float(found.low) / total, float(found.high) / total
         worst = min(max(0.5, least), most)
         return total * math.sqrt(max(worst * (1.0 - worst), 0.0) / max(records, 1.0))
+    if not isinstance(inner, Sum) and not inner.is_characteristic:
+        return None
     boxes = part.records_in(table)
     if isinstance(inner, Mean | Sum):
         variance = enclose_variance(boxes, Deadline(5.0, 1e-3)).high
         error = math.sqrt(max(variance, 0.0) / max(_effective_records(boxes, weighted) - 1.0, 1e-300))
         return error if isinstance(inner, Mean) else error * float((boxes.weight + boxes.extra).sum())
-    if not inner.is_characteristic:
-        return None
     return max(_error_at(inner, boxes, points, weighted) for points in _completions(boxes))
 
 

@@ -328,5 +328,35 @@ def test_joined_intervals_of_other_statistics(words, parameter):
 def test_what_has_no_groups_is_refused(exact):
     with pytest.raises(StatisticError, match="needs two groups"):
         exact.estimate("ttest(y ~ h)")
+    with pytest.raises(StatisticError, match="two different columns"):
+        exact.estimate("oddsratio(g, g)")
     with pytest.raises(StatisticError, match="must have groups"):
         sf.read_release({"x_low": [1.5], "x_high": [2.5]}).estimate("mean(x) by x")
+
+
+def test_altered_columns_give_no_p_values():
+    noisy = sf.Noise(level=0.1).release(EXACT, schema={name: "other" if name in "gd" else "quasi" for name in EXACT})
+    found = noisy.estimate("ttest(y ~ g)", confidence=0.9)
+    assert (found.p_low, found.p_high, found.low, found.high) == (0.0, 1.0, -math.inf, math.inf)
+    assert found.verdict == "undecided"
+    assert math.isinf(noisy.fit("y ~ x")["x"].high)
+    with pytest.raises(StatisticError, match="cannot be reweighted"):
+        noisy.estimate("difference(mean(y | g = a), mean(y | g = b))", wide_boxes="fuzzy")
+
+
+def test_features_are_midpoints_widths_and_shares_of_members(exact):
+    cells = {"age_low": [20, 40], "age_high": [30, 51], "s": ["a|b", "a"], "n": [1, 5]}
+    assert sf.read_release(cells).to_features().to_dict("list") == {
+        "age": [25.0, 45.5],
+        "age_width": [10.0, 11.0],
+        "s=a": [0.5, 1.0],
+        "s=b": [0.5, 0.0],
+        "n": [1.0, 5.0],
+    }
+    assert "box" not in exact.to_features()
+
+
+def test_a_column_with_many_values_can_be_tested(exact):
+    found = exact.estimate("chi2(g, n)")
+    table = np.array([[((EXACT["g"] == g) & (EXACT["n"] == n)).sum() for n in np.unique(EXACT["n"])] for g in "ab"])
+    assert found.value == pytest.approx(stats.chi2_contingency(table, correction=False)[0])

@@ -27,12 +27,12 @@ class UncertainTable:
     likely: Array  # (cells,)
 
     @classmethod
-    def of(cls, table: CountedBoxes, cells: Sequence[Sequence[Condition]], within: Condition) -> UncertainTable:
-        """Find the cells that each group of records can be in; ``within`` holds for records of all cells."""
-        flat = [cell.joined(within) for row in cells for cell in row]
+    def of(cls, table: CountedBoxes, sides: Sequence[Sequence[Condition]], within: Condition) -> UncertainTable:
+        """Find the cells that each group of records can be in: one condition of each side, and ``within``."""
+        flat = [row.joined(column, within) for row in sides[0] for column in sides[1]]
         met = [table.rows_meeting(table.clauses([], cell)) for cell in flat]
         possible = np.column_stack([one.most > 0.0 for one in met])
-        anywhere = Condition(tuple(flat), either=True)
+        anywhere = within.joined(*(Condition(tuple(side), either=True) for side in sides))
         outside = table.rows_meeting(table.clauses([], anywhere)).least < table.count
         options = np.column_stack([possible, outside])
         weight, likely = table.weight, np.array([float(one.likely @ (table.weight / table.count)) for one in met])
@@ -42,7 +42,7 @@ class UncertainTable:
             options, weight = joined, table.pools.total
         kinds, label = np.unique(options, axis=0, return_inverse=True)
         return cls(
-            (len(cells), len(cells[0])), kinds, np.bincount(label.ravel(), weights=weight).astype(np.float64), likely
+            (len(sides[0]), len(sides[1])), kinds, np.bincount(label.ravel(), weights=weight).astype(np.float64), likely
         )
 
     @property
