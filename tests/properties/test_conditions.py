@@ -38,6 +38,12 @@ CONDITIONS = {
     "y = (missing)": lambda x, y, s: y is None,
     "x > 2 and x <= 7 and s = M": lambda x, y, s: x is not None and 2 < x <= 7 and s == "M",
     "y >= 3 and s = F": lambda x, y, s: y is not None and y >= 3 and s == "F",
+    "x < 4 or x >= 4": lambda x, y, s: x is not None,
+    "x < 3 or y > 5": lambda x, y, s: (x is not None and x < 3) or (y is not None and y > 5),
+    "not x between 2 and 6": lambda x, y, s: x is not None and not 2 <= x <= 6,
+    "not (x = 4 and s = F)": lambda x, y, s: (x is not None and x != 4) or (s is not None and s != "F"),
+    "s in (F, M) or x is missing": lambda x, y, s: s in ("F", "M") or x is None,
+    "s not in (F, M) and y is not missing": lambda x, y, s: s is not None and s not in ("F", "M") and y is not None,
 }
 
 

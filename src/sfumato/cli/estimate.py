@@ -50,6 +50,9 @@ def estimate(
     seconds: float | None = typer.Option(
         None, "--seconds", help="Time limit per statistic; a smaller one gives wider intervals."
     ),
+    confidence: float | None = typer.Option(
+        None, "--confidence", help="Confidence of intervals that also hold the population's parameter, such as 0.95."
+    ),
     json: bool = options.JSON,
 ) -> None:
     """Estimate statistics of the original from a release.
@@ -93,10 +96,12 @@ def estimate(
             "importance": _numbers(importance, "--importance"),
             "accuracy": _numbers(accuracy, "--accuracy"),
         }
+        if confidence is not None:
+            raise OptionError("--confidence cannot be used with --joint.")
         joined = read.estimate_jointly(statistic, **shares, **given)
         results = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
     else:
-        results = [one for text in statistic for one in read.estimates(text, **given)]
+        results = [one for text in statistic for one in read.estimates(text, confidence=confidence, **given)]
     estimates = [one for one in results if isinstance(one, Estimate)]
     recovered = [one for one in results if isinstance(one, RecoveredEstimate)]
     if json:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import OptionError
-from sfumato.params import is_finite, require_choice
+from sfumato.params import Probability, is_finite, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
+from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, One, RecoveredEstimate, RegressionEstimate
+from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RecoveredEstimate
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments, pairwise_covariance
 from sfumato.statistics.statistic import estimate, start_deadlines
@@ -215,8 +216,13 @@ class Analysis:
     unweighted: bool = False
     domain: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
     budget: EstimateBudget | None = None
+    confidence: float | None = None  # of intervals that also hold the parameter of the population
+    confidence_by: str = "imbens-manski"
 
     def __post_init__(self) -> None:
+        if self.confidence is not None:
+            Probability().check(self.confidence, "confidence")
+        require_choice(self.confidence_by, name="confidence_by", choices=("imbens-manski", "union"))
         require_choice(self.wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         require_choice(self.objective, name="objective", choices=OBJECTIVES)
 
@@ -235,8 +241,9 @@ class Analysis:
         if self._weight is not None and self._weight in wanted.columns:
             return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
+        wanted = wanted.resolve(intervals)
         if self.wide_boxes == "keep":
-            return self._finish(wanted, intervals, estimate(wanted, intervals, self._budget(wanted)))
+            return self._finish(wanted, intervals, self._join(wanted, intervals))
         parts = wanted.parts()
         deadlines = self._start_halves([wanted], len(parts))
         effects = [
@@ -244,6 +251,16 @@ class Analysis:
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
+
+    def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
+        """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
+        estimates = estimate(wanted, intervals, self._budget(wanted))
+        if self.confidence is None:
+            return estimates
+        from sfumato.statistics.joined_confidence import join_confidence
+
+        parts = zip(wanted.parts(), estimates, strict=True)
+        return tuple(join_confidence(part, intervals, one, self.confidence, self.confidence_by) for part, one in parts)
 
     def _of_weights(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return the estimates of a statistic of the weights themselves, which they do not weight.
@@ -297,11 +314,11 @@ class Analysis:
     def _reason_for_no_interval(self, wanted: Statistic) -> str:
         """Return why the cells of the statistic's columns guarantee nothing; "" if they do."""
         if self.manifest is None:
-            points = [name for name in wanted.columns if not is_interval(name, self.table.kinds)]
+            points = [name for name in base_columns(wanted.columns) if not is_interval(name, self.table.kinds)]
             return NOT_KNOWN.format(", ".join(points)) if points else ""
         weights_altered = self._weight is not None and self.manifest.sampling_weights == ALTERED
         altered = set(self.manifest.altered) - set(self.manifest.nodes)
-        return METHOD_ALTERED if weights_altered or set(wanted.columns) & altered else ""
+        return METHOD_ALTERED if weights_altered or set(base_columns(wanted.columns)) & altered else ""
 
     @property
     def _weight(self) -> str | None:
@@ -315,7 +332,7 @@ class Analysis:
             table = table.select([name for name in table.names if name not in ends])
         intervals = CountedBoxes.of(
             table,
-            columns,
+            base_columns(columns),
             weight=weight,
             pooled=weight is not None and manifest is not None and manifest.sampling_weights == BOX_MEAN,
             sets=None if manifest is None else manifest.sets,
@@ -327,7 +344,16 @@ class Analysis:
         domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
         suppressed = manifest.suppressed if manifest else 0
         unseen = Unseen(suppressed, domains) if suppressed and weight is None else None
-        return replace(intervals, unseen=unseen)
+        intervals = replace(intervals, unseen=unseen)
+        if tuple(columns) == base_columns(columns):
+            return intervals
+        from sfumato.statistics.derived_columns import add_derived
+
+        return add_derived(intervals, columns)
+
+    def resolve(self, wanted: Statistic) -> Statistic:
+        """Return the statistic with what it takes from the table, such as the groups that there are."""
+        return wanted if wanted.parts_share_records else wanted.resolve(self._count_boxes(wanted.columns))
 
     def _finish(
         self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
@@ -345,19 +371,13 @@ class Analysis:
         reason = self._reason_for_no_interval(wanted)
         if reason:
             notes += [reason]
-            estimates = tuple(map(_without_intervals, estimates))
+            estimates = tuple(one.withdrawn for one in estimates)
         return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
 
 
 def weight_column(manifest: Manifest | None) -> str | None:
     """Return the name of the released column of sampling weights, or None."""
     return None if manifest is None or manifest.sampling_weights in (None, NOT_RELEASED) else manifest.weight
-
-
-def as_record(statistic: Statistic, estimates: Sequence[One]) -> One | RegressionEstimate[One]:
-    """Return the estimates of a regression as one record, and that of any other statistic as it is."""
-    terms = statistic.terms
-    return RegressionEstimate(str(statistic), terms, tuple(estimates)) if terms else estimates[0]
 
 
 def by_text(given: Given) -> Given:
@@ -388,17 +408,3 @@ def _number(end: Any, calendar: Calendar | None) -> float:
         return math.nan if isinstance(end, bool) else float(end)
     except (TypeError, ValueError):
         return math.nan
-
-
-def _without_intervals(estimate: Estimate) -> Estimate:
-    """Return the estimate with its value only: altered cells give no interval."""
-    return replace(
-        estimate,
-        low=-math.inf,
-        high=math.inf,
-        inner_low=math.nan,
-        inner_high=math.nan,
-        linear_low=math.nan,
-        linear_high=math.nan,
-        _numbers=None,
-    )

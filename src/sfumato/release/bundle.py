@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -33,6 +33,18 @@ from sfumato.table.intervals import BOX, high_name, low_name, missing_name, orig
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
+
+
+class RenderedReport(Protocol):
+    """The report of a release: a page, and all its numbers as JSON text."""
+
+    @property
+    def page(self) -> str:
+        """The page."""
+
+    @property
+    def numbers(self) -> str:
+        """The numbers."""
 
 
 def released_labels(manifest: Manifest, released: Sequence[str]) -> dict[str, str]:

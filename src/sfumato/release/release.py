@@ -4,49 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError, wrap_memory_errors
 from sfumato.params import require_choice
 from sfumato.plan.plan import Diagnostics, Optimality
-from sfumato.release.analysis import Analysis, as_record, by_text, weight_column
-from sfumato.release.bundle import check_formats, write, write_copies
-from sfumato.release.rows import StoredTable, released_columns
+from sfumato.release.analysis import Analysis, by_text, weight_column
+from sfumato.release.bundle import RenderedReport, check_formats, write, write_copies
+from sfumato.release.rows import ReleasedFrames, StoredTable
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.risk.safe_shares import SafeShares
 from sfumato.statistics.language import parse, require_name
-from sfumato.table.intervals import original_names
-from sfumato.table.table import pandas_frame, polars_frame
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.plan.plan import Finding
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate, RegressionEstimate
+    from sfumato.statistics.model_fit import Fit
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
 
 
-class RenderedReport(Protocol):
-    """The report of a release: a page, and all its numbers as JSON text."""
-
-    @property
-    def page(self) -> str:
-        """The page."""
-
-    @property
-    def numbers(self) -> str:
-        """The numbers."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(ReleasedFrames):
     """A released table with its manifest.
 
     It is returned by the ``release`` method of an anonymization method such as :class:`sfumato.Boxes`, and by
@@ -92,12 +76,6 @@ class Release:
         """The promises of the release, and what was found when they were verified on its rows."""
         return self.manifest.findings if self.manifest else ()
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
-        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
-        return original_names(self.table.names, known)
-
     def estimate(
         self,
         statistic: str | Statistic,
@@ -107,7 +85,9 @@ class Release:
         unweighted: bool = False,
         domain: Mapping[str, tuple[Any, Any]] | None = None,
         budget: EstimateBudget | None = None,
-    ) -> Estimate | RecoveredEstimate | RegressionEstimate[Any]:
+        confidence: float | None = None,
+        confidence_by: str = "imbens-manski",
+    ) -> Any:
         """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
@@ -137,12 +117,19 @@ class Release:
             this range. Without a domain only counts and quantiles cover them.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
+        confidence : float, optional
+            Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
+            of the population from which the records were drawn, whatever the values in the boxes are.
+        confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
+            How to join: the shorter interval, which holds the parameter, or the union of the intervals of all choices
+            of values, which is wider and holds the whole range.
 
         Returns
         -------
-        Estimate, RecoveredEstimate or RegressionEstimate
-            A regression gives one record with an estimate per coefficient, the intercept first. All other statistics
-            give one estimate: an :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
+        Estimate, RecoveredEstimate, RegressionEstimate, GroupedEstimate or TableEstimate
+            A regression gives one record with an estimate per coefficient, the intercept first; a statistic ``by`` a
+            column one estimate per group; a test also p-values. All other statistics give one estimate: an
+            :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
 
         Examples
         --------
@@ -156,12 +143,66 @@ class Release:
         >>> [coefficient.name for coefficient in boxes.estimate("regress(y ~ x)")]
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
-        wanted = parse(statistic, names=self.names)
         analysis = self._analysis(
-            wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
+            wide_boxes=wide_boxes,
+            objective=objective,
+            unweighted=unweighted,
+            domain=domain,
+            budget=budget,
+            confidence=confidence,
+            confidence_by=confidence_by,
         )
-        recovered = analysis.recovered(wanted)
-        return as_record(wanted, recovered) if recovered else as_record(wanted, analysis.bounded(wanted))
+        wanted = analysis.resolve(parse(statistic, names=self.names, derived=True))
+        return wanted.as_record(analysis.estimates(wanted))
+
+    @wrap_memory_errors
+    def fit(
+        self,
+        formula: str,
+        *,
+        family: str = "gaussian",
+        weights: str | None = None,
+        confidence: float = 0.95,
+        unweighted: bool = False,
+        budget: EstimateBudget | None = None,
+    ) -> Fit:
+        """Fit a generalized linear model to the released rows.
+
+        Parameters
+        ----------
+        formula : str
+            For example ``"died ~ age + C(sex) + age:bp + offset(e)"``. ``C(x)``, like a column of categories, makes one
+            column of 0 and 1 for each value but the first. ``a * b`` stands for ``a + b + a:b``.
+        family : {"gaussian", "binomial", "poisson"}, default "gaussian"
+            Linear, logistic or Poisson regression, each with its canonical link.
+        weights : str, optional
+            A column by whose values the records are weighted, in addition to sampling weights.
+        confidence : float, default 0.95
+            Confidence of the joined intervals.
+        unweighted, budget
+            As for :meth:`estimate`.
+
+        Returns
+        -------
+        Fit
+            One coefficient per term, such as ``fit["age"]``, with an interval that holds it for every choice of values
+            in the boxes; infinite if no finite one was proven.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"x_low": [1, 3, 6, 8], "x_high": [1, 3, 6, 8], "y_low": [1, 2, 6, 7],
+        ...     "y_high": [1, 2, 6, 7]})
+        >>> round(boxes.fit("y ~ x")["x"].value, 4)
+        0.931
+        """
+        from sfumato.statistics.model_fit import parse_formula
+
+        model = parse_formula(formula, self.names, family=family, weights=weights, confidence=confidence)
+        analysis = self._analysis(unweighted=unweighted, budget=budget)
+        wanted = analysis.resolve(model)
+        fitted: Fit = wanted.as_record(analysis.bounded(wanted))
+        return fitted
 
     @wrap_memory_errors
     def estimates(
@@ -188,7 +229,8 @@ class Release:
         >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
         ['mean(x)']
         """
-        return self._analysis(**options).estimates(parse(statistic, names=self.names))
+        analysis = self._analysis(**options)
+        return analysis.estimates(analysis.resolve(parse(statistic, names=self.names, derived=True)))
 
     def estimate_jointly(
         self,
@@ -236,7 +278,7 @@ class Release:
             wide_boxes=wide_boxes, objective=objective, unweighted=unweighted, domain=domain, budget=budget
         )
         estimates = analysis.joint_estimates(wanted, by_text(importance), by_text(accuracy))
-        return tuple(as_record(one, own) for one, own in zip(wanted, estimates, strict=True))
+        return tuple(one.as_record(own) for one, own in zip(wanted, estimates, strict=True))
 
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
@@ -340,63 +382,6 @@ class Release:
         rendered: RenderedReport = Report.of(self) if report is None else report
         columns = codebook(self, formats)
         return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
-
-    def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
-        """Return the released rows as an Arrow table.
-
-        Parameters
-        ----------
-        midpoints : bool, default False
-            Whether a column ``x`` that was released as an interval gets a column ``x`` with the midpoints, in place of
-            ``x_low`` and ``x_high``. Midpoints of dates are dates. Statistics of midpoints are not those of the
-            original; :meth:`estimate` says how far off they may be.
-        ends : bool, optional
-            Whether to return ``x_low`` and ``x_high``. By default the opposite of ``midpoints``; with True for both,
-            there are three columns.
-
-        Returns
-        -------
-        pyarrow.Table
-            One row per released row. Ordered categories stay ordered, and booleans boolean.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51], "sex": ["f", "m"]})
-        >>> boxes.to_arrow().column_names
-        ['age_low', 'age_high', 'sex']
-        >>> boxes.to_arrow(midpoints=True).to_pydict()
-        {'age': [25.0, 45.5], 'sex': ['f', 'm']}
-        """
-        return released_columns(self.table, self.names, midpoints=midpoints, ends=ends)
-
-    def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
-        """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.
-
-        Whole numbers and booleans with missing cells get nullable types.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
-        >>> boxes.to_pandas(midpoints=True)["age"].mean()
-        np.float64(35.25)
-        """
-        return pandas_frame(self.to_arrow(midpoints=midpoints, ends=ends))
-
-    def to_polars(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
-        """Return the released rows as a polars data frame; for parameters see :meth:`to_arrow`.
-
-        Ordered categories become an Enum.
-
-        Examples
-        --------
-        >>> import sfumato as sf
-        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
-        >>> boxes.to_polars(midpoints=True)["age"].to_list()
-        [25.0, 45.5]
-        """
-        return polars_frame(self.to_arrow(midpoints=midpoints, ends=ends))
 
     def _repr_html_(self) -> str:
         """Show shape, method, promises and columns in a notebook; no cells."""

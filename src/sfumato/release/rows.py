@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,12 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError, ReadError
 from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
-from sfumato.table.intervals import Intervals, high_name, interval_names, is_interval, low_name
+from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name, original_names
 from sfumato.table.kinds import invalid_columns
-from sfumato.table.table import CountedRows, Table
+from sfumato.table.table import CountedRows, Table, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
+    from sfumato.release.manifest import Manifest
     from sfumato.table.kinds import Kind
 
 
@@ -122,6 +123,114 @@ def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> T
         raise invalid_cells(wrong, file=file.name)
     plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
     return Table(plain.arrow, {name: kinds[name] for name in names})
+
+
+class ReleasedFrames:
+    """Ways to get the rows of a release as data frames."""
+
+    table: Table
+    manifest: Manifest | None
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
+        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
+        return original_names(self.table.names, known)
+
+    def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
+        """Return the released rows as an Arrow table.
+
+        Parameters
+        ----------
+        midpoints : bool, default False
+            Whether a column ``x`` that was released as an interval gets a column ``x`` with the midpoints, in place of
+            ``x_low`` and ``x_high``. Midpoints of dates are dates. Statistics of midpoints are not those of the
+            original; :meth:`estimate` says how far off they may be.
+        ends : bool, optional
+            Whether to return ``x_low`` and ``x_high``. By default the opposite of ``midpoints``; with True for both,
+            there are three columns.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per released row. Ordered categories stay ordered, and booleans boolean.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51], "sex": ["f", "m"]})
+        >>> boxes.to_arrow().column_names
+        ['age_low', 'age_high', 'sex']
+        >>> boxes.to_arrow(midpoints=True).to_pydict()
+        {'age': [25.0, 45.5], 'sex': ['f', 'm']}
+        """
+        return released_columns(self.table, self.names, midpoints=midpoints, ends=ends)
+
+    def to_pandas(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
+        """Return the released rows as a pandas data frame; for parameters see :meth:`to_arrow`.
+
+        Whole numbers and booleans with missing cells get nullable types.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
+        >>> boxes.to_pandas(midpoints=True)["age"].mean()
+        np.float64(35.25)
+        """
+        return pandas_frame(self.to_arrow(midpoints=midpoints, ends=ends))
+
+    def to_polars(self, *, midpoints: bool = False, ends: bool | None = None) -> Any:
+        """Return the released rows as a polars data frame; for parameters see :meth:`to_arrow`.
+
+        Ordered categories become an Enum.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
+        >>> boxes.to_polars(midpoints=True)["age"].to_list()
+        [25.0, 45.5]
+        """
+        return polars_frame(self.to_arrow(midpoints=midpoints, ends=ends))
+
+    def to_features(self) -> Any:
+        """Return numeric features for machine learning, one row per released row, as a pandas data frame.
+
+        An interval of ``x`` becomes its midpoint ``x`` and its width ``x_width``; a category one column ``x=value`` per
+        value, with the share of the value among those that the row may have. Missing values are NaN.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> sf.read_release({"age_low": [20, 40], "age_high": [30, 51]}).to_features().to_dict("list")
+        {'age': [25.0, 45.5], 'age_width': [10.0, 11.0]}
+        """
+        known = {BOX} if self.manifest is None else {column.name for column in self.manifest.columns}
+        names = [name for name in self.names if name != BOX or name in known]
+        return feature_frame(self.table, names, self.manifest.sets if self.manifest else None)
+
+
+def feature_frame(released: Table, names: Sequence[str], sets: Collection[str] | None) -> Any:
+    """Return midpoints, widths, and shares of the members of sets, as numbers."""
+    import pandas as pd
+
+    from sfumato.statistics.counted_boxes import read_members
+
+    columns: dict[str, Any] = {}
+    for name in names:
+        if is_interval(name, released.kinds):
+            ends = Intervals.of(released, name)
+            columns |= {name: ends.midpoints, f"{name}_width": ends.high - ends.low}
+        elif released.kinds[name].is_numeric:
+            columns[name] = released.numbers(name)
+        else:
+            coded, members = read_members(released, name, sets)
+            shown = sorted({one for each in members for one in each if isinstance(one, str)})
+            for value in shown:
+                shares = np.array([sum(one == value for one in each) / len(each) for each in members])
+                columns[f"{name}={value}"] = shares[coded.codes]
+    return pd.DataFrame(columns)
 
 
 def released_columns(

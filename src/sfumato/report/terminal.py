@@ -261,6 +261,7 @@ def _remarks(estimated: Sequence[Estimate]) -> list[str]:
     early = [estimate.name for estimate in estimated if estimate.ended_early]
     if early:
         lines.append(f"Ended early, more time (--seconds) may narrow the interval: {', '.join(early)}.")
+    lines += [line for estimate in estimated for line in estimate.remarks]
     for note in dict.fromkeys(note for estimate in estimated for note in estimate.notes):
         names = [estimate.name for estimate in estimated if note in estimate.notes]
         which = "" if len(names) == len(estimated) else f"{', '.join(names)}: "

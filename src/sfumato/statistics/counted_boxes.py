@@ -10,9 +10,26 @@ import pyarrow.types as pt
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import StatisticError, TableError
-from sfumato.statistics.conditions import ALWAYS, CategoricalColumn, Condition, MeetingRows, NumericColumn
+from sfumato.statistics.conditions import (
+    ALWAYS,
+    Clause,
+    Condition,
+    NumberSet,
+    Predicate,
+    ValueSet,
+    complement_clauses,
+    join_clauses,
+    read_clauses,
+)
 from sfumato.statistics.units import Calendar
-from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes, WeightPools
+from sfumato.statistics.weighted_boxes import (
+    CategoricalColumn,
+    MeetingRows,
+    NumericColumn,
+    Unseen,
+    WeightedBoxes,
+    WeightPools,
+)
 from sfumato.table.coding import Coded
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import (
@@ -59,6 +76,7 @@ class CountedBoxes:
     weighted_by: str | None = None  # column of the sampling weights
     unseen: Unseen | None = None  # rows of the original that were not released
     pools: WeightPools | None = None  # the boxes, if only their total weights are known
+    whole: frozenset[str] = frozenset()  # numeric columns that hold whole numbers only
 
     @classmethod
     def make(
@@ -153,6 +171,7 @@ class CountedBoxes:
             pools=WeightPools.of(boxes.labels, repeats, row_weight, first, _weight_ends(released, weight))
             if boxes and pooled
             else None,
+            whole=frozenset(name for name in numeric if _is_whole(released, name)),
         )
         table._check()
         return table
@@ -185,33 +204,83 @@ class CountedBoxes:
 
     def meeting(self, columns: Sequence[str], condition: Condition = ALWAYS) -> WeightedBoxes:
         """Return the records that are complete in these columns and meet the condition (:mod:`.conditions`)."""
-        rows, groups = MeetingRows.every_row(self.count), len(self.count)
-        boxes: list[NumericColumn] = []
+        clauses = self.clauses(columns, condition)
+        rows, (low, high) = self.rows_meeting(clauses), self.clip(columns, clauses)
+        return self.with_weights(rows, low, high)
+
+    def levels(self, name: str) -> tuple[str | int | float, ...]:
+        """Return the values that a column can have: names of categories, or numbers that are whole or known."""
+        if name in self.categories:
+            return self.categories[name].levels
+        column = self.numbers(name)
+        low, high = (ends[~np.isnan(ends)] for ends in (column.low, column.high))
+        if (low < high).any() and name not in self.whole:
+            raise StatisticError(
+                f"Column {name!r} must have groups.", found="intervals of numbers", fix="a condition such as x >= 50"
+            )
+        span = int(high.max() - low.min()) if len(low) else 0
+        values = np.unique(low) if (low == high).all() else np.arange(low.min(), low.min() + min(span, 10_000) + 1)
+        return tuple(int(value) if float(value).is_integer() else float(value) for value in values)
+
+    def clauses(self, columns: Sequence[str], condition: Condition = ALWAYS) -> list[Clause]:
+        """Return the alternatives that the condition is met and no value is missing in these columns."""
         for name in columns:
-            met, inside = self.numbers(name).meeting(condition.on(name))
-            rows = rows.intersect(met, self.count)
-            boxes.append(inside)
-        for name in condition.columns:
-            if name in self.categories:
-                rows = rows.intersect(self.categories[name].meeting(condition.on(name)), self.count)
-            elif name not in columns:
-                rows = rows.intersect(self.numbers(name).meeting_or_missing(condition.on(name)), self.count)
-        low = _as_matrix([inside.low for inside in boxes], groups)
-        high = _as_matrix([inside.high for inside in boxes], groups)
-        if self.pools is not None:
-            return self.pools.gather(rows, self.count, low, high)
-        return self._with_weights(rows, low, high)
+            self.numbers(name)
+        return join_clauses([read_clauses(condition, self._values), [dict.fromkeys(columns, NumberSet())]])
+
+    def rows_meeting(self, clauses: Sequence[Clause]) -> MeetingRows:
+        """Count the rows of each group that meet one of the clauses; those that certainly do not meet the others."""
+        most, likely = self._count(clauses)
+        return MeetingRows(self.count - self._count(complement_clauses(clauses))[0], most, likely)
+
+    def clip(
+        self, columns: Sequence[str], clauses: Sequence[Clause]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the boxes around the values that rows have if they meet one of the clauses."""
+        groups = len(self.count)
+        low = _as_matrix([np.full(groups, np.nan) for _ in columns], groups)
+        high = low.copy()
+        for clause in clauses:
+            possible = self._count([clause])[0] > 0.0
+            for position, name in enumerate(columns):
+                column, values = self.numbers(name), clause.get(name, NumberSet())
+                assert isinstance(values, NumberSet)
+                start, end = (np.where(possible, ends, np.nan) for ends in column.clip(values))
+                low[:, position] = np.fmin(low[:, position], start)
+                high[:, position] = np.fmax(high[:, position], end)
+        return low, high
+
+    def _count(self, clauses: Sequence[Clause]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how many rows of each group may meet one of the clauses, and the best guess."""
+        most, outside = np.zeros(len(self.count)), np.ones(len(self.count))
+        for clause in clauses:
+            possible, share = self.count.astype(np.float64), np.ones(len(self.count))
+            for name, values in clause.items():
+                rows, likely = self.column(name).rows_in(values)  # type: ignore[arg-type]
+                possible, share = np.minimum(possible, rows), share * likely / np.maximum(self.count, 1)
+            most, outside = most + possible, outside * (1.0 - share)
+        return np.minimum(most, self.count), (1.0 - outside) * self.count
+
+    def column(self, name: str) -> NumericColumn | CategoricalColumn:
+        """Return a column."""
+        return self.categories[name] if name in self.categories else self.numbers(name)
+
+    def _values(self, predicate: Predicate) -> ValueSet:
+        return self.column(predicate.column).values_meeting(predicate)
 
     @property
     def as_released(self) -> CountedBoxes:
         """The same rows, each with its released weight: what the best guess is computed from."""
         return replace(self, pools=None)
 
-    def _with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
-        """Convert counts of rows to weights.
+    def with_weights(self, rows: MeetingRows, low: NDArray[np.float64], high: NDArray[np.float64]) -> WeightedBoxes:
+        """Return the records that count with these boxes: counts of rows become weights.
 
-        It is not known which rows of a group count, so they may be the lightest or the heaviest ones.
+        If only total weights of boxes are known, all rows of a box are one part. Otherwise it is not known which rows
+        of a group count, so they may be the lightest or the heaviest ones.
         """
+        if self.pools is not None:
+            return self.pools.gather(rows, self.count, low, high)
         out_most, out_least = self.count - rows.least, self.count - rows.most
         equal_weights = self.lightest == self.heaviest
         least = np.where(
@@ -328,8 +397,7 @@ def _read_column(released: Table, name: str, sets: Collection[str] | None, *, fr
         return _ReadColumn(numbers, numbers, (coded,), calendar=_calendar(released, name))
     cells = _cells(released, name, coded)
     is_set = sets is None or name in sets
-    sure = [None if from_text and cell in MARKS else cell for cell in cells]
-    members: tuple[tuple[Member, ...], ...] = tuple(parse_set(cell) if is_set else (cell,) for cell in sure)
+    members = _members(cells, is_set=is_set, from_text=from_text)
     present = [one for one in members if one != (None,)]
     if present and all({*one} <= {"0", "1"} for one in present):
         low, high = (_ends(members, end)[coded.codes] for end in ("0", "1"))
@@ -361,6 +429,25 @@ def _read_nodes(released: Table, name: str, covers: Mapping[str, Sequence[str]])
     nothing = np.empty(0)
     listed = frozenset(value for value in nodes if isinstance(value, str))
     return _ReadColumn(nothing, nothing, (coded,), sets=sets, listed=listed)
+
+
+def read_members(
+    released: Table, name: str, sets: Collection[str] | None
+) -> tuple[Coded, tuple[tuple[Member, ...], ...]]:
+    """Return the codes of a column of categories, and the values that each code stands for."""
+    coded = released.coded(name)
+    return coded, _members(_cells(released, name, coded), is_set=sets is None or name in sets, from_text=False)
+
+
+def _members(cells: Sequence[str | None], *, is_set: bool, from_text: bool) -> tuple[tuple[Member, ...], ...]:
+    sure = [None if from_text and cell in MARKS else cell for cell in cells]
+    return tuple(parse_set(cell) if is_set else (cell,) for cell in sure)
+
+
+def _is_whole(released: Table, name: str) -> bool:
+    """Return whether a numeric column holds whole numbers only."""
+    kinds = [released.kinds[one] for one in (name, low_name(name)) if one in released.kinds]
+    return all(kind not in (Kind.CONTINUOUS, Kind.DATE) for kind in kinds)
 
 
 def _cells(released: Table, name: str, coded: Coded) -> tuple[str | None, ...]:

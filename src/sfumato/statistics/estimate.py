@@ -6,7 +6,7 @@ import datetime
 import html
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 from sfumato.errors import StatisticError
@@ -243,6 +243,13 @@ class Estimate:
         Unit of the numbers; "" means the unit that follows from the columns.
     notes : tuple of str
         What else to know about this estimate.
+    confidence : float or None
+        Confidence of the joined interval, if it was asked for.
+    confidence_low, confidence_high : float
+        Joined interval: it holds the parameter of the population from which the records were drawn with at least this
+        confidence, whatever the values in the boxes are. NaN if it was not asked for.
+    confidence_by : str
+        How the joined interval was computed.
     numbers : Estimate
         The same estimate with dates as days (of timestamps, microseconds) since 1970-01-01, for further computations.
     gap : float
@@ -281,12 +288,24 @@ class Estimate:
     ended_early: bool = False
     unit: str = ""
     notes: tuple[str, ...] = ()
+    confidence: float | None = None
+    confidence_low: Quantity = math.nan
+    confidence_high: Quantity = math.nan
+    confidence_by: str = ""
     _numbers: Estimate | None = field(default=None, repr=False, compare=False)
 
     @property
     def numbers(self) -> Estimate:
         """The same estimate with numbers in place of dates."""
         return self if self._numbers is None else self._numbers
+
+    @property
+    def withdrawn(self) -> Estimate:
+        """The estimate with its value only: altered cells give no interval."""
+        nothing = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
+        joined = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
+        ends = {"confidence_low": joined[0], "confidence_high": joined[1]}
+        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing, **ends)
 
     @property
     def gap(self) -> float:
@@ -310,6 +329,14 @@ class Estimate:
         ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
         rows = f"{self.records_text} records, {self.weighting}, of the {self.of}"
         return f"{self.name} = {quantity(self.value, self.unit)}, guaranteed {ends} ({rows})"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to say besides the intervals: the joined interval, if there is one."""
+        if self.confidence is None or not self.confidence_by:
+            return ()
+        joined = interval(self.confidence_low, self.confidence_high, self.unit)
+        return (f"{self.name}: {self.confidence:.0%} confidence {joined} ({self.confidence_by}).",)
 
     @property
     def records_text(self) -> str:

@@ -15,12 +15,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.conditions import MISSING, OPERATORS, RESERVED, Condition, Predicate
+from sfumato.statistics.combined import CrossTable, Difference, GroupedStatistic, Iqr, Ratio, ShareMeeting
+from sfumato.statistics.conditions import (
+    ALWAYS,
+    CONNECTIVES,
+    FOLLOWING,
+    MISSING,
+    OPERATORS,
+    RESERVED,
+    Condition,
+    Derived,
+    Predicate,
+)
+from sfumato.statistics.derived_columns import INCREASING
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import INTERCEPT, Regression
-from sfumato.statistics.statistic import ConditionalStatistic, Statistic
+from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.tallies import Count, Quantile, Sum
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -43,9 +56,11 @@ def require_name(name: str, names: Sequence[str]) -> None:
 class Cursor:
     """A position in the text of a statistic, and the tokens that can be read there."""
 
-    def __init__(self, text: str, names: Sequence[str] | None) -> None:
+    def __init__(self, text: str, names: Sequence[str] | None, *, derived: bool = False, symbols: str = "") -> None:
         self.text = text
         self.names = names
+        self.derived = derived  # whether columns may be computed from others
+        self.symbols = set(symbols or ("*/" if derived else ""))  # that end a name, besides the reserved ones
         self.at = 0
 
     def error(self, wanted: str) -> StatisticError:
@@ -113,6 +128,29 @@ class Cursor:
             require_name(name, self.names)
         return name
 
+    def column(self) -> str:
+        """Read a column name or, if allowed, a product, a ratio or a monotone function of columns."""
+        if not self.derived:
+            return self.name()
+        text = self.factor()
+        while True:
+            sign = next((mark for mark in "*/" if self.accept(mark)), None)
+            if sign is None:
+                return text
+            text = Derived.of(sign, text, self.factor())
+
+    def factor(self) -> str:
+        """Read a name, or a function of an expression."""
+        start = self.at
+        if not self.is_known_name():
+            function = self.identifier()
+            if function in INCREASING and self.accept("("):
+                inside = self.column()
+                self.expect(")")
+                return Derived.of(function, inside)
+            self.at = start
+        return self.name()
+
     def number(self, wanted: str) -> float:
         """Read a number."""
         self.skip_spaces()
@@ -151,15 +189,26 @@ class Cursor:
         self.at = found.end()
         return found[0]
 
-    def read_unquoted(self) -> str:
-        """Read text up to the next reserved symbol, or up to the word ``and`` between spaces."""
+    def read_unquoted(self, *, names: bool = True) -> str:
+        """Read text up to the next reserved symbol, or up to a word of the language between spaces.
+
+        The words after a name (``in``, ``between``, ``is missing``) may occur in a value.
+        """
         start = self.at
         inside = RESERVED - set(QUOTES)  # an apostrophe inside a name is part of it
+        inside |= self.symbols if names else set()
         while self.at < len(self.text) and self.text[self.at] not in inside:
-            if self.at > start and self._is_and(self.at):
+            if self.at > start and (self._is_connective(self.at) or (names and FOLLOWING.match(self.text, self.at))):
                 break
             self.at += 1
         return self.text[start : self.at].strip()
+
+    def is_known_name(self) -> bool:
+        """Return whether a column name of the table comes next; the position does not change."""
+        self.skip_spaces()
+        at = self.at
+        name, self.at = self._known_name(), at
+        return bool(name)
 
     def _known_name(self) -> str:
         """Read the longest column name of the table that matches here, whatever symbols it contains."""
@@ -174,15 +223,23 @@ class Cursor:
     def _is_name_end(self, at: int) -> bool:
         rest = self.text[at:]
         follows = rest.lstrip()
-        return not follows or follows[0] in RESERVED or self._is_and(at)
+        ends = RESERVED | self.symbols
+        return not follows or follows[0] in ends or self._is_connective(at) or bool(FOLLOWING.match(self.text, at))
 
-    def _is_and(self, at: int) -> bool:
-        after = self.text[at + 4 : at + 5]
-        return self.text[at : at + 4].lower() == " and" and (not after or after.isspace() or after in RESERVED)
+    def _is_connective(self, at: int) -> bool:
+        for word in CONNECTIVES:
+            end = at + 1 + len(word)
+            after = self.text[end : end + 1]
+            if self.text[at:end].lower() == f" {word}" and (not after or after.isspace() or after in RESERVED):
+                return True
+        return False
 
 
-def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statistic:
-    """Parse the text of a statistic; a Statistic is returned unchanged, but its columns are checked too."""
+def parse(text: str | Statistic, names: Sequence[str] | None = None, *, derived: bool = False) -> Statistic:
+    """Parse the text of a statistic; a Statistic is returned unchanged, but its columns are checked too.
+
+    ``derived`` allows columns that are computed from others, such as ``log(income)``.
+    """
     if isinstance(text, Statistic):
         if names is not None:
             for name in text.columns:
@@ -190,8 +247,13 @@ def parse(text: str | Statistic, names: Sequence[str] | None = None) -> Statisti
         return text
     if not isinstance(text, str):
         raise StatisticError("A statistic must be a string or a Statistic.", found=type(text).__name__)
-    cursor = Cursor(text, names)
+    cursor = Cursor(text, names, derived=derived)
     statistic = _read_statistic(cursor)
+    if cursor.accept_word("by"):
+        groups = [cursor.name()]
+        while cursor.accept(","):
+            groups.append(cursor.name())
+        statistic = GroupedStatistic(statistic, tuple(groups))
     cursor.expect_end()
     return statistic
 
@@ -206,7 +268,7 @@ def _read_statistic(cursor: Cursor) -> Statistic:
     cursor.expect("(")
     statistic = PARSERS[name](cursor)
     if statistic.takes_condition and cursor.accept("|"):
-        statistic = ConditionalStatistic(statistic, _read_condition(cursor))
+        statistic = statistic.given(_read_condition(cursor))
     cursor.expect(")")
     return _read_coefficient(cursor, statistic) if cursor.accept(":") else statistic
 
@@ -227,25 +289,76 @@ def _read_coefficient(cursor: Cursor, statistic: Statistic) -> Statistic:
 
 
 def _read_condition(cursor: Cursor) -> Condition:
-    predicates = [_read_predicate(cursor)]
+    """Read alternatives with ``or``; ``and`` binds closer, and ``not`` closest."""
+    alternatives = [_read_all(cursor)]
+    while cursor.accept_word("or"):
+        alternatives.append(_read_all(cursor))
+    return alternatives[0] if len(alternatives) == 1 else Condition(tuple(map(_unwrap, alternatives)), either=True)
+
+
+def _read_all(cursor: Cursor) -> Condition:
+    parts = [_read_one(cursor)]
     while cursor.accept("&") or cursor.accept_word("and"):
-        predicates.append(_read_predicate(cursor))
-    return Condition(tuple(predicates))
+        parts.append(_read_one(cursor))
+    return ALWAYS.joined(*(one if isinstance(one, Condition) else Condition((one,)) for one in parts))
 
 
-def _read_predicate(cursor: Cursor) -> Predicate:
+def _unwrap(condition: Condition) -> Predicate | Condition:
+    return condition.predicates[0] if len(condition.predicates) == 1 else condition
+
+
+def _read_one(cursor: Cursor) -> Predicate | Condition:
+    """Read a predicate, the negation of one, or a condition in parentheses."""
+    if not cursor.is_known_name() and cursor.accept_word("not"):
+        return _read_one(cursor).negated
+    if not cursor.is_known_name() and cursor.accept("("):
+        inside = _read_condition(cursor)
+        cursor.expect(")")
+        return _unwrap(inside)
+    return _read_predicate(cursor)
+
+
+def _read_predicate(cursor: Cursor) -> Predicate | Condition:
     column = cursor.name()
-    operator = next((mark for mark in OPERATORS if cursor.accept(mark)), None)
+    if cursor.accept_word("is"):
+        negated = cursor.accept_word("not")
+        if not cursor.accept_word("missing"):
+            raise cursor.error("'is missing' or 'is not missing'")
+        return Predicate(column, "!=" if negated else "=", None)
+    if cursor.accept_word("between"):
+        least = Predicate(column, ">=", _read_value(cursor))
+        if not cursor.accept_word("and"):
+            raise cursor.error("'between LOW and HIGH'")
+        return Condition((least, Predicate(column, "<=", _read_value(cursor))))
+    negated = cursor.accept_word("not")
+    if cursor.accept_word("in"):
+        listed = Condition(tuple(Predicate(column, "=", value) for value in _read_list(cursor)), either=True)
+        return _unwrap(listed.negated if negated else listed)
+    operator = None if negated else next((mark for mark in OPERATORS if cursor.accept(mark)), None)
     if operator is None:
-        raise cursor.error("a predicate: =, !=, <, <=, > or >=")
+        raise cursor.error("a predicate: =, !=, <, <=, >, >=, in (…), between … and …, or is missing")
+    return Predicate(column, operator, _read_value(cursor))
+
+
+def _read_list(cursor: Cursor) -> list[str | None]:
+    cursor.expect("(", "'(' and values with commas between them")
+    values = [_read_value(cursor)]
+    while cursor.accept(","):
+        values.append(_read_value(cursor))
+    cursor.expect(")")
+    return values
+
+
+def _read_value(cursor: Cursor) -> str | None:
+    """Read the value to compare with; None for the missing one."""
     if cursor.accept(MISSING):
-        return Predicate(column, operator, None)
+        return None
     value = cursor.read_quoted()
     if value is None:
-        value = cursor.read_number() or cursor.read_unquoted()
+        value = cursor.read_number() or cursor.read_unquoted(names=False)
         if not value:
             raise cursor.error("a value to compare with")
-    return Predicate(column, operator, value)
+    return value
 
 
 def _read_unbiased(cursor: Cursor) -> bool:
@@ -258,37 +371,62 @@ def _read_unbiased(cursor: Cursor) -> bool:
 
 
 def _read_two_names(cursor: Cursor) -> tuple[str, str]:
-    first = cursor.name()
+    first = cursor.column()
     cursor.expect(",", "',' and a second column")
-    return first, cursor.name()
+    return first, cursor.column()
 
 
 def _read_regression(cursor: Cursor) -> Statistic:
-    response = cursor.name()
+    response = cursor.column()
     cursor.expect("~", "'~' and the regressors")
-    regressors = [cursor.name()]
+    regressors = [cursor.column()]
     while cursor.accept("+"):
-        regressors.append(cursor.name())
+        regressors.append(cursor.column())
     return Regression(response, tuple(regressors))
 
 
 def _read_quantile(cursor: Cursor) -> Statistic:
-    column = cursor.name()
+    column = cursor.column()
     cursor.expect(",", "',' and a share such as 0.9")
     return Quantile(column, cursor.number("a share such as 0.9"))
 
 
+def _read_two_statistics(cursor: Cursor) -> tuple[Statistic, Statistic]:
+    first = _read_statistic(cursor)
+    cursor.expect(",", "',' and a second statistic")
+    return first, _read_statistic(cursor)
+
+
+def _read_test(word: str, cursor: Cursor) -> Statistic:
+    from sfumato.statistics.hypothesis_tests import TESTS
+
+    test = TESTS[word]
+    first = cursor.column()
+    cursor.expect(test.sign.strip(), f"{test.sign.strip()!r} and a second column")
+    return test(first, cursor.column())
+
+
+TEST_WORDS = (
+    *("ttest", "welch", "anova", "mannwhitney", "wilcoxon", "spearman", "kendall", "rsquared", "r2"),
+    *("chi2", "chisquare", "oddsratio", "odds_ratio", "relativerisk", "relative_risk", "riskratio", "fisher"),
+)
 PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
-    **dict.fromkeys(("mean", "average", "avg"), lambda cursor: Mean(cursor.name())),
-    **dict.fromkeys(("var", "variance"), lambda cursor: Variance(cursor.name(), _read_unbiased(cursor))),
-    **dict.fromkeys(("sd", "std"), lambda cursor: Sd(cursor.name(), _read_unbiased(cursor))),
+    **{word: partial(_read_test, word) for word in TEST_WORDS},
+    **dict.fromkeys(("mean", "average", "avg"), lambda cursor: Mean(cursor.column())),
+    **dict.fromkeys(("var", "variance"), lambda cursor: Variance(cursor.column(), _read_unbiased(cursor))),
+    **dict.fromkeys(("sd", "std"), lambda cursor: Sd(cursor.column(), _read_unbiased(cursor))),
     **dict.fromkeys(("cov", "covariance"), lambda cursor: Covariance(*_read_two_names(cursor), _read_unbiased(cursor))),
     **dict.fromkeys(("corr", "cor", "correlation"), lambda cursor: Correlation(*_read_two_names(cursor))),
     **dict.fromkeys(("regress", "regression"), _read_regression),
-    "sum": lambda cursor: Sum(cursor.name()),
-    "median": lambda cursor: Quantile(cursor.name(), 0.5),
-    "min": lambda cursor: Quantile(cursor.name(), 0.0),
-    "max": lambda cursor: Quantile(cursor.name(), 1.0),
+    "sum": lambda cursor: Sum(cursor.column()),
+    "median": lambda cursor: Quantile(cursor.column(), 0.5),
+    "min": lambda cursor: Quantile(cursor.column(), 0.0),
+    "max": lambda cursor: Quantile(cursor.column(), 1.0),
     "quantile": _read_quantile,
+    "iqr": lambda cursor: Iqr(cursor.column()),
+    "share": lambda cursor: ShareMeeting(_read_condition(cursor)),
+    "difference": lambda cursor: Difference(*_read_two_statistics(cursor)),
+    "ratio": lambda cursor: Ratio(*_read_two_statistics(cursor)),
+    "table": lambda cursor: CrossTable(Count(), _read_two_names(cursor)),
     "count": lambda cursor: Count() if cursor.is_next(")") else Count(_read_condition(cursor)),
 }

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from sfumato.statistics.bounds.records import PooledRows, Records
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimate import Estimate, RegressionEstimate
 from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
 from sfumato.statistics.units import Calendar, Days, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
@@ -40,6 +40,7 @@ class Statistic(ABC):
 
     is_characteristic: ClassVar[bool] = True  # whether its parts are functions of the moments of all records
     takes_condition: ClassVar[bool] = True  # whether ``| condition`` may follow
+    parts_share_records: ClassVar[bool] = True  # whether all parts are computed from the same records
     limits: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # of all values that it can have
 
     @property
@@ -99,17 +100,58 @@ class Statistic(ABC):
             fix="use its parts, or a mean, variance, sd, covariance, correlation or regression coefficient",
         )
 
+    def resolve(self, table: CountedBoxes) -> Statistic:
+        """Return the statistic with what it takes from the table, such as the groups that there are."""
+        return self
+
+    def given(self, condition: Condition) -> Statistic:
+        """Return the statistic of the records that meet a condition."""
+        return ConditionalStatistic(self, condition)
+
+    def as_record(self, estimates: Sequence[Any]) -> Any:
+        """Return the estimates of the parts as the user gets them: one estimate, or a record of several."""
+        return RegressionEstimate(str(self), self.terms, tuple(estimates)) if self.terms else estimates[0]
+
+    def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
+        """Estimate a single number, in the units of the table's columns, from its own records."""
+        records = Records(_add_unseen(self, table, self.records_in(table)), _find_rows(self, table))
+        one = replace(_estimate_part(self, records, deadline), weighted_by=table.weighted_by)
+        return self.unconditional.unit(table.calendars).express(one)
+
+    def estimate_parts(self, table: CountedBoxes, budget: EstimateBudget | None = None) -> tuple[Estimate, ...]:
+        """Return one Estimate per part of the statistic."""
+        parts = self.parts()
+        if not self.parts_share_records:
+            limits = (budget or EstimateBudget()).deadlines(len(parts))
+            return tuple(part.estimate_in(table, deadline) for part, deadline in zip(parts, limits, strict=True))
+        boxes = _add_unseen(parts[0], table, parts[0].records_in(table))  # all parts use the same records
+        records = Records(boxes, _find_rows(parts[0], table))
+        deadlines = start_deadlines([parts[0]], boxes, budget, len(parts))
+        return tuple(
+            part.unconditional.unit(table.calendars).express(
+                replace(_estimate_part(part, records, deadline), weighted_by=table.weighted_by)
+            )
+            for part, deadline in zip(parts, deadlines, strict=True)
+        )
+
     def records_in(self, table: CountedBoxes) -> WeightedBoxes:
-        """Return the records from which to compute it; there must be one, unless they are only counted."""
-        names = self.unconditional.box_columns
-        boxes = table.meeting(names, self.where)
-        if names and not len(boxes.weight):
-            requirement = "is complete and meets the condition" if self.where.predicates else "is complete"
+        """Return the records from which to compute it."""
+        return self.unconditional.records_where(table, self.where)
+
+    def records_where(self, table: CountedBoxes, where: Condition) -> WeightedBoxes:
+        """Return the records that meet a condition; there must be one, unless they are only counted."""
+        boxes = table.meeting(self.box_columns, where)
+        if self.box_columns and not len(boxes.weight):
+            requirement = "is complete and meets the condition" if where.predicates else "is complete"
             raise StatisticError(
-                f"{self} needs at least one record that {requirement}.",
+                f"{self.text_under(where) if where.predicates else self} needs at least one record that {requirement}.",
                 found=f"{int(table.count.sum())} records, none of which qualifies or has a positive weight",
             )
         return boxes
+
+    def unseen_ends(self, unseen: Unseen) -> list[tuple[float, float]]:
+        """Return the ranges of the numbers of rows that were not released."""
+        return [unseen.domains.get(name, (-math.inf, math.inf)) for name in self.box_columns]
 
     def covers(self, unseen: Unseen) -> bool:
         """Return whether rows that were not released can be taken into account: their values have known ranges."""
@@ -246,16 +288,7 @@ def estimate(
     statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None
 ) -> tuple[Estimate, ...]:
     """Return one Estimate per part of the statistic."""
-    parts = statistic.parts()
-    boxes = _add_unseen(parts[0], intervals, parts[0].records_in(intervals))  # all parts use the same records
-    records = Records(boxes, _find_rows(parts[0], intervals))
-    deadlines = start_deadlines([parts[0]], boxes, budget, len(parts))
-    return tuple(
-        part.unconditional.unit(intervals.calendars).express(
-            replace(_estimate_part(part, records, deadline), weighted_by=intervals.weighted_by)
-        )
-        for part, deadline in zip(parts, deadlines, strict=True)
-    )
+    return statistic.estimate_parts(intervals, budget)
 
 
 def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None) -> Enclosure:
@@ -318,7 +351,8 @@ def _add_unseen(statistic: Statistic, intervals: CountedBoxes, boxes: WeightedBo
     unseen = intervals.unseen
     if unseen is None or not statistic.covers(unseen):
         return boxes
-    names = statistic.unconditional.box_columns
-    ends = [unseen.domains.get(name, (-math.inf, math.inf)) for name in names]
-    certain = not names and not statistic.where.predicates  # rows of which nothing is required
+    ends = statistic.unconditional.unseen_ends(unseen)
+    certain = (
+        not statistic.unconditional.box_columns and not statistic.where.predicates
+    )  # rows of which nothing is required
     return boxes.with_unseen([low for low, _ in ends], [high for _, high in ends], unseen.rows, certain=certain)

@@ -1,0 +1,117 @@
+"""Records of several estimates, and estimates of tests and models, which have more to tell than an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from sfumato.errors import StatisticError
+from sfumato.statistics.estimate import Estimate, interval
+
+
+@dataclass(frozen=True)
+class GroupedEstimate:
+    """One estimate per group, found by the value of the group, or by a tuple of values if there are several columns.
+
+    It is returned by :meth:`sfumato.Release.estimate` for a statistic ``by`` a column. All intervals hold together.
+    Iterating gives the estimates, in the order of ``keys``.
+    """
+
+    name: str
+    keys: tuple[Any, ...]
+    estimates: tuple[Any, ...]
+
+    def __getitem__(self, key: Any) -> Any:
+        wanted = [place for place, own in enumerate(self.keys) if own == key] or [
+            place for place, own in enumerate(self.keys) if _texts(own) == _texts(key)
+        ]
+        if not wanted:
+            raise StatisticError(f"{self.name} has no group {key!r}.", found=f"{len(self.keys)} groups, see .keys")
+        return self.estimates[wanted[0]]
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.estimates)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with one row per group."""
+        return to_frame(self.keys, self.estimates)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.estimates))
+
+    def _repr_html_(self) -> str:
+        return type(self.estimates[0]).html_table(self.estimates) if self.estimates else ""
+
+
+@dataclass(frozen=True)
+class TableEstimate(GroupedEstimate):
+    """The counts of a table of two columns, ``found[row, column]``; None in place of a value gives the margin.
+
+    ``shares`` are the same cells as shares of all records without a missing value in the two columns.
+    """
+
+    shares: GroupedEstimate
+
+
+def _texts(key: Any) -> tuple[str, ...]:
+    return tuple(map(str, key)) if isinstance(key, tuple) else (str(key),)
+
+
+def to_frame(keys: Sequence[Any], estimates: Sequence[Any]) -> Any:
+    """Return estimates as a pandas data frame: their value, their intervals and their records."""
+    import pandas as pd
+
+    shown = ("name", "value", "low", "high", "inner_low", "inner_high", "records", "of")
+    rows = [{name: getattr(one, name, math.nan) for name in shown} for one in estimates]
+    return pd.DataFrame(rows, index=list(map(str, keys)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestEstimate(Estimate):
+    """A statistic of a test, with the p-values of all choices of values in the boxes.
+
+    Attributes
+    ----------
+    p_low, p_high : float
+        Smallest and largest p-value: that of every choice lies between them.
+    p_value : float
+        The p-value at the midpoints of the boxes.
+    """
+
+    __test__: ClassVar[bool] = False  # not a test of pytest
+    derived: ClassVar[tuple[str, ...]] = ("gap", "shift", "verdict")
+
+    p_value: float = math.nan
+    p_low: float = 0.0
+    p_high: float = 1.0
+    level: float = 0.05  # of significance
+
+    @property
+    def verdict(self) -> str:
+        """Whether the test is significant: for every choice, for no choice, or undecided."""
+        if self.p_high < self.level:
+            return f"significant at {self.level:g} for every completion"
+        return f"significant at {self.level:g} for no completion" if self.p_low >= self.level else "undecided"
+
+    @property
+    def withdrawn(self) -> Estimate:
+        return replace(super().withdrawn, p_low=0.0, p_high=1.0)  # type: ignore[call-arg]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return (f"{self.name}: p {interval(self.p_low, self.p_high)}, {self.verdict}.", *super().remarks)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; p {interval(self.p_low, self.p_high)}, {self.verdict}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedCoefficient(Estimate):
+    """A coefficient of a model, with the standard error at the midpoints of the boxes."""
+
+    standard_error: float = math.nan
