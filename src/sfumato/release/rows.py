@@ -215,7 +215,7 @@ def feature_frame(released: Table, names: Sequence[str], sets: Collection[str] |
     """Return midpoints, widths, and shares of the members of sets, as numbers."""
     import pandas as pd
 
-    from sfumato.statistics.counted_boxes import read_members
+    from sfumato.statistics.released_columns import read_members
 
     columns: dict[str, Any] = {}
     for name in names:
