@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method
     from sfumato.methods.search_budget import SearchProgress
+    from sfumato.plan.claims.sequence import SharedHistory
     from sfumato.plan.plan import Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.ledger import Ledger
@@ -226,10 +227,12 @@ def _make_in_session(
     log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
-    shared = ()
+    shared: tuple[SharedHistory, ...] = ()
     if ledger is not None:
         require_unlinked(prepared)
-        plan, *shared = ledger.bind(plan, source.fitted.table, source.schema.person, getattr(method, "suppress", 0.0))
+        suppress = getattr(method, "suppress", 0.0)
+        plan, promised = ledger.bind(plan, source.fitted.table, source.schema.person, suppress)
+        shared = (promised,)
     log.info("transforming %s", "1 block" if plan.blocks == 1 else f"{plan.blocks} blocks")
     history = promise_history(plan.claims, opened.schema)
     if not history:
@@ -264,7 +267,7 @@ def _make_in_session(
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
     diagnostics = session.diagnose(plan, work)
-    with nullcontext() if ledger is None else ledger.adding(shared[0], work.evidence, job.destination):
+    with nullcontext() if ledger is None else ledger.adding(*shared, work.evidence, job.destination):
         return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
 
 

@@ -328,7 +328,7 @@ class Analysis:
         manifest, weight = self.manifest, self._weight
         table = self.table
         if manifest is not None and manifest.sampling_weights == BOX_MEAN and manifest.weight in columns:
-            ends = interval_names(manifest.weight)  # the mean of a box says more about its weights than its range
+            ends = interval_names(str(manifest.weight))  # the mean of a box says more about its weights than its range
             table = table.select([name for name in table.names if name not in ends])
         intervals = CountedBoxes.of(
             table,

@@ -35,6 +35,7 @@ from sfumato.plan.claims.sequence import (
     encode,
     value_hashes,
 )
+from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
 from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
 from sfumato.table.groups import column_hashes
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.plan.plan import Evidence, Plan
-    from sfumato.release.destination import Folder
+    from sfumato.sources.base import Destination
     from sfumato.table.table import Table
 
 HEAD = b"sfumato ledger 1\n"
@@ -240,8 +241,9 @@ class Ledger:
         return (plan.keep_together(earlier) if self.state.releases else plan), claim
 
     @contextlib.contextmanager
-    def adding(self, claim: SharedHistory, evidence: Evidence, destination: Folder) -> Iterator[None]:
+    def adding(self, claim: SharedHistory, evidence: Evidence, destination: Destination | None) -> Iterator[None]:
         """Add a release while its bundle is written: the ledger is as before if that fails."""
+        assert isinstance(destination, Folder)
         told = claim.tally(evidence)
         people = evidence.original.select([claim.earlier.person]).take(evidence.origin)
         digests, _ = self._digests(people, claim.earlier.person)

@@ -302,10 +302,10 @@ class Estimate:
     @property
     def withdrawn(self) -> Estimate:
         """The estimate with its value only: altered cells give no interval."""
-        nothing = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
-        joined = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
-        ends = {"confidence_low": joined[0], "confidence_high": joined[1]}
-        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing, **ends)
+        nothing: dict[str, Any] = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
+        low, high = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
+        nothing |= {"confidence_low": low, "confidence_high": high}
+        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing)
 
     @property
     def gap(self) -> float:

@@ -172,8 +172,8 @@ class BoxesPlan(Plan):
     def transform(self, block: Table, number: int) -> Outcome:
         if self.earlier is not None and self.earlier.are_held_back.any():
             kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
-            released = replace(self, earlier=self.earlier.without_held_back()).transform(block.take(kept), number)
-            return replace(released, origin=kept[released.origin])
+            others = replace(self, earlier=self.earlier.without_held_back()).transform(block.take(kept), number)
+            return replace(others, origin=kept[others.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
         edges = replace(self.edges, block=number)
