@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import Metric
     from sfumato.methods.base import Method
     from sfumato.methods.search_budget import SearchProgress
-    from sfumato.plan.claims.sequence import SharedHistory
+    from sfumato.plan.claims.sequence import SharedReleases
     from sfumato.plan.plan import Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.ledger import Ledger
@@ -227,7 +227,7 @@ def _make_in_session(
     log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
     plan = method.plan(survey, protected, randomness)
     _require_whole(plan, survey, session)
-    shared: tuple[SharedHistory, ...] = ()
+    shared: tuple[SharedReleases, ...] = ()
     if ledger is not None:
         require_unlinked(prepared)
         suppress = getattr(method, "suppress", 0.0)

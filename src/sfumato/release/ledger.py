@@ -31,7 +31,7 @@ from sfumato.plan.claims.sequence import (
     FREE,
     EarlierReleases,
     ReleasedGroups,
-    SharedHistory,
+    SharedReleases,
     encode,
     value_hashes,
 )
@@ -219,7 +219,7 @@ class Ledger:
             np.zeros(len(places), dtype=bool),
         )
 
-    def bind(self, plan: Plan, table: Table, person: str | None, suppress: float) -> tuple[Plan, SharedHistory]:
+    def bind(self, plan: Plan, table: Table, person: str | None, suppress: float) -> tuple[Plan, SharedReleases]:
         """Return the plan with those kept together who were together before, and the promise over all releases."""
         promised = next((claim for claim in plan.claims if isinstance(claim, KAnonymity)), None)
         if person is None or promised is None:
@@ -235,13 +235,13 @@ class Ledger:
         values = encode(value_hashes(table, sensitive))[places]
         earlier = earlier.hold_back(l, values)
         _require_few_held_back(earlier, suppress)
-        claim = SharedHistory(
+        claim = SharedReleases(
             k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
         )
         return (plan.keep_together(earlier) if self.state.releases else plan), claim
 
     @contextlib.contextmanager
-    def adding(self, claim: SharedHistory, evidence: Evidence, destination: Destination | None) -> Iterator[None]:
+    def adding(self, claim: SharedReleases, evidence: Evidence, destination: Destination | None) -> Iterator[None]:
         """Add a release while its bundle is written: the ledger is as before if that fails."""
         assert isinstance(destination, Folder)
         told = claim.tally(evidence)

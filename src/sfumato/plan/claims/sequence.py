@@ -138,7 +138,7 @@ def value_hashes(rows: Table, columns: Sequence[str]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedHistory(GroupClaim[ReleasedGroups]):
+class SharedReleases(GroupClaim[ReleasedGroups]):
     """Everybody shares her groups in all releases that she is in with at least k − 1 others, who have l values.
 
     k is that of the first release that she is in: no later release can give her more candidates than the first one.
