@@ -326,9 +326,9 @@ class Analysis:
 
     def _count_boxes(self, columns: Sequence[str]) -> CountedBoxes:
         manifest, weight = self.manifest, self._weight
-        table = self.table
-        if manifest is not None and manifest.sampling_weights == BOX_MEAN and manifest.weight in columns:
-            ends = interval_names(str(manifest.weight))  # the mean of a box says more about its weights than its range
+        table, released_weight = self.table, weight_column(manifest)
+        if released_weight in columns and manifest is not None and manifest.sampling_weights == BOX_MEAN:
+            ends = interval_names(str(released_weight))  # the mean of a box says more about its weights than its range
             table = table.select([name for name in table.names if name not in ends])
         intervals = CountedBoxes.of(
             table,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.methods.microaggregate import grouping
+from sfumato.methods.microaggregate import grouping, search_kernels
 from sfumato.methods.microaggregate.mdav_kernels import mdav
 from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
 from sfumato.methods.search_budget import SearchBudget
@@ -84,7 +84,7 @@ class TestCycles:
     """A search that only improves stops where no window helps; cycles of heat use the rest of the time."""
 
     def search(self, points, rounds, monkeypatch, heat):
-        monkeypatch.setattr(grouping, "HEAT", heat)
+        monkeypatch.setattr(search_kernels, "HEAT", heat)
         start = np.arange(len(points)) // 3
         return grouping.search_groups(points, start, 3, SearchBudget(rounds=rounds), np.random.default_rng(1))[1].after
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sfumato.methods.microaggregate.search_kernels import Partition
     from sfumato.methods.recodings.group_rules import SensitiveColumn
     from sfumato.table.encoder import Encoder
     from sfumato.table.table import Table
@@ -84,7 +83,6 @@ def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> N
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-STEPS = 500  # windows of one round, which takes well below a second
 NEIGHBOURS = 30  # smallest number of neighbours of a row through which groups are neighbours
 FEW = 20_000  # rows up to which neighbours are exact
 CELL = 4096  # rows of a cell in which the neighbours of a larger table are searched
@@ -96,7 +94,13 @@ def search_groups(
     matrix: NDArray[np.float64], labels: NDArray[np.int64], k: int, budget: SearchBudget, generator: np.random.Generator
 ) -> tuple[NDArray[np.int64], SearchTrace]:
     """Improve groups until the budget is spent or the user interrupts; the squared error never increases."""
-    from sfumato.methods.microaggregate.search_kernels import partition_of, search_groups, squared_errors
+    from sfumato.methods.microaggregate.search_kernels import (
+        STEPS,
+        Annealing,
+        partition_of,
+        search_groups,
+        squared_errors,
+    )
 
     values = np.ascontiguousarray(matrix)
     partition = partition_of(labels, k)
@@ -104,7 +108,7 @@ def search_groups(
     near = _neighbours(values, min(len(values), max(NEIGHBOURS, 4 * k)))
     search_groups(values, partition, near, k, 0, 0.0, generator)  # compiles the kernel before the time starts
     reporter, stop = SearchReporter(SpentBudget(budget)), "budget"
-    annealing = _Annealing(partition, before, len(values) / k)
+    annealing = Annealing(partition, before, len(values) / k)
     try:
         while reporter.spent.share < 1.0 and before > 0.0:
             saved = search_groups(values, annealing.partition, near, k, STEPS, annealing.heat, generator)
@@ -126,46 +130,6 @@ def search_groups(
     )
     log.info("search: %d rounds, %.1f %% gained, ended by %s", trace.rounds, 100.0 * trace.gain, trace.stop)
     return partition.labels, trace
-
-
-HEAT = 0.2  # cost that a step may add at the start of a cycle, as a share of the mean cost of a group
-STALLED = 2e-5  # share of the cost: a cold round that gains less ends a cycle
-FIRST_CYCLE, LONGER = 10, 1.5  # rounds of the first cycle, and how much longer each one is than the last
-# both for tables of up to STEPS groups; with more groups a round is a smaller part of a pass over the table
-
-
-class _Annealing:
-    """Cycles of ever less heat, each from the best groups so far: without them a search stops where no window helps."""
-
-    def __init__(self, partition: Partition, cost: float, groups: float) -> None:
-        self.partition, self.cost, self.groups = partition, cost, groups
-        self.best, self.least = _copy(partition), cost
-        self.length = FIRST_CYCLE * self._rounds_per_pass
-        self.rounds = int(np.ceil(self.length))  # the first cycle is cold
-
-    @property
-    def _rounds_per_pass(self) -> float:
-        return max(1.0, self.groups / STEPS)
-
-    @property
-    def heat(self) -> float:
-        """Mean cost that a step may add in this round."""
-        return HEAT * max(0.0, 1.0 - self.rounds / self.length) * self.cost / self.groups
-
-    def take(self, saved: float) -> None:
-        """Take in a round; a cycle ends with cold rounds, up to the first that gains little."""
-        was_hot = self.heat > 0.0
-        self.cost -= saved
-        self.rounds += 1
-        if self.cost < self.least:
-            self.best, self.least = _copy(self.partition), self.cost
-        if not was_hot and saved <= STALLED * self.cost / self._rounds_per_pass:
-            self.partition, self.cost = _copy(self.best), self.least
-            self.rounds, self.length = 0, self.length * LONGER
-
-
-def _copy(partition: Partition) -> Partition:
-    return type(partition)(*(part.copy() for part in partition))
 
 
 def _neighbours(values: NDArray[np.float64], count: int) -> NDArray[np.int64]:

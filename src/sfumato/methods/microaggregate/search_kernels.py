@@ -262,3 +262,44 @@ def squared_errors(values, partition):
             rows = partition.members[group, : partition.sizes[group]]
             total += _cost(values[rows] - values[rows[0]])
     return total
+
+
+STEPS = 500  # windows of one round, which takes well below a second
+HEAT = 0.2  # cost that a step may add at the start of a cycle, as a share of the mean cost of a group
+STALLED = 2e-5  # share of the cost: a cold round that gains less ends a cycle
+FIRST_CYCLE, LONGER = 10, 1.5  # rounds of the first cycle, and how much longer each one is than the last
+# both for tables of up to STEPS groups; with more groups a round is a smaller part of a pass over the table
+
+
+class Annealing:
+    """Cycles of ever less heat, each from the best groups so far: without them a search stops where no window helps."""
+
+    def __init__(self, partition: Partition, cost: float, groups: float) -> None:
+        self.partition, self.cost, self.groups = partition, cost, groups
+        self.best, self.least = _copy(partition), cost
+        self.length = FIRST_CYCLE * self._rounds_per_pass
+        self.rounds = int(np.ceil(self.length))  # the first cycle is cold
+
+    @property
+    def _rounds_per_pass(self) -> float:
+        return max(1.0, self.groups / STEPS)
+
+    @property
+    def heat(self) -> float:
+        """Mean cost that a step may add in this round."""
+        return HEAT * max(0.0, 1.0 - self.rounds / self.length) * self.cost / self.groups
+
+    def take(self, saved: float) -> None:
+        """Take in a round; a cycle ends with cold rounds, up to the first that gains little."""
+        was_hot = self.heat > 0.0
+        self.cost -= saved
+        self.rounds += 1
+        if self.cost < self.least:
+            self.best, self.least = _copy(self.partition), self.cost
+        if not was_hot and saved <= STALLED * self.cost / self._rounds_per_pass:
+            self.partition, self.cost = _copy(self.best), self.least
+            self.rounds, self.length = 0, self.length * LONGER
+
+
+def _copy(partition: Partition) -> Partition:
+    return type(partition)(*(part.copy() for part in partition))
