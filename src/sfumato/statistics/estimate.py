@@ -302,10 +302,19 @@ class Estimate:
     @property
     def withdrawn(self) -> Estimate:
         """The estimate with its value only: altered cells give no interval."""
-        nothing = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
         joined = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
-        ends = {"confidence_low": joined[0], "confidence_high": joined[1]}
-        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing, **ends)
+        return replace(
+            self,
+            low=-math.inf,
+            high=math.inf,
+            inner_low=math.nan,
+            inner_high=math.nan,
+            linear_low=math.nan,
+            linear_high=math.nan,
+            confidence_low=joined[0],
+            confidence_high=joined[1],
+            _numbers=None,
+        )
 
     @property
     def gap(self) -> float:
