@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import CannotRelease, OptionError, ReadError, TableError
-from sfumato.plan.claims.sequence import ABSENT, find_candidates
+from sfumato.plan.earlier_releases import ABSENT, find_candidates
 
 ROLES = {"who": "person", "x": "quasi", "y": "quasi", "s": "sensitive", "row": "other"}
 PEOPLE = 120

@@ -7,7 +7,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.measures.privacy.attacks.downcoding import MinimalityResult, try_assignments
-from sfumato.methods.boxes.partition import DiversityRule
+from sfumato.methods.boxes.diversity import DiversityRule
 
 pytestmark = pytest.mark.slow
 SCHEMA = {"x": "quasi", "s": "sensitive"}

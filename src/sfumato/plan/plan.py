@@ -28,7 +28,7 @@ from sfumato.table.intervals import BOX, original_names
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.claims.sequence import EarlierReleases
+    from sfumato.plan.earlier_releases import EarlierReleases
     from sfumato.table.table import Table
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import RequestError, wrap_memory_errors
-from sfumato.plan.claims.sequence import ABSENT, encode, find_candidates, value_hashes
+from sfumato.plan.claims.sequence import encode, value_hashes
+from sfumato.plan.earlier_releases import ABSENT, find_candidates
 from sfumato.plan.plan import format_count
-from sfumato.release.read import read_release
 from sfumato.release.release import Release
 from sfumato.schema.columns import Role
 from sfumato.table.groups import KeyedGroups, group_labels
@@ -104,6 +104,8 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
     >>> sf.compose([two[0], two[0]]).fewest_candidates >= 5
     True
     """
+    from sfumato.release.read import read_release
+
     made = [one if isinstance(one, Release) else read_release(one) for one in releases]
     if len(made) < 2:
         raise RequestError("A composition needs at least two releases.", found=str(len(made)))

@@ -27,14 +27,12 @@ import pyarrow.parquet as pq
 from sfumato.errors import CannotRelease, OptionError, ReadError, TableError
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.sequence import (
-    ABSENT,
-    FREE,
-    EarlierReleases,
-    ReleasedGroups,
+    GroupsOfPeople,
     SharedReleases,
     encode,
     value_hashes,
 )
+from sfumato.plan.earlier_releases import ABSENT, FREE, EarlierReleases
 from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
 from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
@@ -106,7 +104,7 @@ class LedgerState:
             json.loads((table.schema.metadata or {})[b"ledger"])["target"],
         )
 
-    def with_release(self, people: Sequence[bytes], told: ReleasedGroups, k: int, l: int, target: str) -> LedgerState:
+    def with_release(self, people: Sequence[bytes], told: GroupsOfPeople, k: int, l: int, target: str) -> LedgerState:
         """Return the ledger with one more release: the group and the values of each of these people."""
         known = {person: place for place, person in enumerate(self.people)}
         new = tuple(person for person in people if person not in known)

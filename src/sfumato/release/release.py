@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from sfumato.release.rows import ReleasedFrames, StoredTable
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.risk.safe_shares import SafeShares
 from sfumato.statistics.language import parse, require_name
+from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
     from sfumato.plan.plan import Finding
@@ -75,6 +77,12 @@ class Release(ReleasedFrames):
     def findings(self) -> tuple[Finding, ...]:
         """The promises of the release, and what was found when they were verified on its rows."""
         return self.manifest.findings if self.manifest else ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
+        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
+        return original_names(self.table.names, known)
 
     def estimate(
         self,

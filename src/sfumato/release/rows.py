@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError, ReadError
 from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
-from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name, original_names
+from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name
 from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import CountedRows, Table, pandas_frame, polars_frame
 
@@ -131,11 +131,10 @@ class ReleasedFrames:
     table: Table
     manifest: Manifest | None
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
-        """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
-        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
-        return original_names(self.table.names, known)
+        """The column names that statistics can use."""
+        raise NotImplementedError
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

@@ -21,7 +21,10 @@ from sfumato.statistics.conditions import (
     read_clauses,
 )
 from sfumato.statistics.released_columns import (
-    ReleasedColumn,
+    CategoricalColumn,
+    MeetingRows,
+    NumericColumn,
+    ReadColumn,
     find_needed,
     is_whole,
     read_column,
@@ -31,9 +34,6 @@ from sfumato.statistics.released_columns import (
 )
 from sfumato.statistics.units import Calendar
 from sfumato.statistics.weighted_boxes import (
-    CategoricalColumn,
-    MeetingRows,
-    NumericColumn,
     Unseen,
     WeightedBoxes,
     WeightPools,
@@ -307,7 +307,7 @@ def _as_matrix(columns: Sequence[NDArray[np.float64]], rows: int) -> NDArray[np.
     return np.column_stack(columns) if columns else np.empty((rows, 0))
 
 
-def _missing(columns: Sequence[ReleasedColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
+def _missing(columns: Sequence[ReadColumn], first: NDArray[np.int64]) -> NDArray[np.int64]:
     none = np.zeros(len(first), dtype=np.int64)
     counts = [none if column.missing is None else column.missing[first] for column in columns]
     return np.column_stack(counts) if counts else np.empty((len(first), 0), dtype=np.int64)

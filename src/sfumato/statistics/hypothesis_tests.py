@@ -10,14 +10,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from sfumato.errors import StatisticError
+from sfumato.statistics.bounds.association import KendallPairs, UncertainTable, UStatistic, chi_square, rank_ends
 from sfumato.statistics.bounds.enclosure import Deadline
-from sfumato.statistics.bounds.rank_pairs import KendallPairs, UStatistic, rank_ends
 from sfumato.statistics.combined import Difference, Ratio, ShareMeeting, is_value
 from sfumato.statistics.conditions import ALWAYS, Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -27,9 +26,6 @@ from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count
 from sfumato.statistics.weighted_boxes import Unseen
-
-if TYPE_CHECKING:
-    from sfumato.statistics.bounds.contingency import UncertainTable
 
 Ends = tuple[float, float]
 MOST_TABLES = 3_000  # tables of which Fisher's p-values are computed
@@ -353,8 +349,6 @@ class TableTest(Test):
 
     def table(self, table: CountedBoxes) -> UncertainTable:
         """Return the counts of all combinations."""
-        from sfumato.statistics.bounds.contingency import UncertainTable
-
         sides = [[is_value((name,), (level,)) for level in table.levels(name)] for name in (self.first, self.second)]
         if min(map(len, sides)) < 2:
             raise StatisticError(f"{self} needs at least two values in each column.")
@@ -372,8 +366,6 @@ class TableTest(Test):
 
 def _chi_square(counted: UncertainTable) -> TestFinding:
     """Return the finding of Pearson's χ² without a correction."""
-    from sfumato.statistics.bounds.contingency import chi_square
-
     likely = counted.likely.reshape(counted.shape)
     freedom = (counted.shape[0] - 1) * (counted.shape[1] - 1)
     value = chi_square(likely)

@@ -30,7 +30,6 @@ from sfumato.statistics.conditions import (
     Derived,
     Predicate,
 )
-from sfumato.statistics.derived_columns import INCREASING
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import Statistic
@@ -38,6 +37,7 @@ from sfumato.statistics.tallies import Count, Quantile, Sum
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 QUOTES = "`\"'"
+FUNCTIONS = ("log", "log2", "log10", "sqrt", "exp")  # of one column, all increasing
 MOST_NAMED = 30  # columns that an error lists
 
 
@@ -144,7 +144,7 @@ class Cursor:
         start = self.at
         if not self.is_known_name():
             function = self.identifier()
-            if function in INCREASING and self.accept("("):
+            if function in FUNCTIONS and self.accept("("):
                 inside = self.column()
                 self.expect(")")
                 return Derived.of(function, inside)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.base import Method, choose_l, default_questions, require_enough_values, require_rows
 from sfumato.methods.boxes.axes import Axes
+from sfumato.methods.boxes.diversity import DiversityRule
 from sfumato.methods.boxes.edges import Edges, require_snap
-from sfumato.methods.boxes.partition import DiversityRule, SampledRows, routes
+from sfumato.methods.boxes.partition import SampledRows, routes
 from sfumato.methods.boxes.plan import BoxesPlan
 from sfumato.methods.boxes.rules import Rule, Rules, Words, require_words
 from sfumato.methods.boxes.sensitivities import (

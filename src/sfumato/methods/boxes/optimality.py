@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.axes import Axes, NumberAxis
-    from sfumato.methods.boxes.partition import DiversityRule
+    from sfumato.methods.boxes.diversity import DiversityRule
     from sfumato.methods.boxes.sensitivities import Sensitivities
     from sfumato.table.table import Table
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.errors import OptionError
-from sfumato.methods.boxes.axes import Axes, NumberAxis, SetAxis, box_widths
+from sfumato.methods.boxes.axes import Axes, box_widths
+from sfumato.methods.boxes.diversity import Protected
 from sfumato.methods.partition import BoxPartition, Routes, grow_routes
-from sfumato.plan.claims.groups import Diversity
-from sfumato.schema.columns import Role
-from sfumato.schema.schema import Schema
-from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
 
     from sfumato.methods.boxes.cut_kernels import CellFaces
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
-    from sfumato.table.table import Table
 
 
 SHARE = 6  # cells per core, so that no core waits long for the others
@@ -356,112 +350,3 @@ def _values_apart(values: NDArray[np.float64], distance: float, at_most: int) ->
         rounding = 2.0**-51 * max(abs(ordered[place]), abs(following))  # as in ``partition_kernels.is_apart``
         place = max(int(np.searchsorted(ordered, following - rounding)), place + 1)
     return count
-
-
-# ℓ-diversity: which columns must be diverse within a box, and which values count as different (XK §IV).
-#
-# ℓ protects the sensitive columns. In a table without a sensitive column, which is the case of the papers, it
-# protects every quasi-identifier. A column for which ε is given is always protected.
-
-
-@dataclass(frozen=True, repr=False)
-class Protected:
-    """The protected columns of some rows as numbers (categories as codes), and the smallest distance that counts."""
-
-    l: int
-    values: NDArray[np.float64]
-    separation: NDArray[np.float64]
-    apart: NDArray[np.float64]  # least distance of different values along each axis; 0: the axis is not protected
-    people: NDArray[np.int64] = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # person of each row, if told apart
-
-    def of(self, rows: NDArray[np.int64]) -> Protected:
-        """Return some of the rows."""
-        return replace(self, values=self.values[rows], people=self.people[rows] if len(self.people) else self.people)
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether boxes must be diverse in some column."""
-        return self.l > 1 and self.values.shape[1] > 0
-
-
-@dataclass(frozen=True)
-class DiversityRule:
-    """At least ℓ values of each of these columns in every box, ε apart."""
-
-    l: int
-    columns: tuple[str, ...]
-    epsilon: Mapping[str, float]
-    person: str | None = None  # column that tells people apart: boxes are then those of k people
-
-    @classmethod
-    def of(
-        cls, l: int, epsilon: float | Mapping[str, float] | None, schema: Schema, kinds: Mapping[str, Kind]
-    ) -> DiversityRule:
-        """Return the rule that ℓ and ε give for a table."""
-        if l < 2:
-            return cls(l, (), {}, schema.person)
-        columns = schema.names(Role.SENSITIVE) or schema.names(Role.QUASI)
-        given = dict(epsilon) if isinstance(epsilon, Mapping) else {}
-        absent = [name for name in given if name not in schema]
-        if absent:
-            raise OptionError("epsilon must name columns of the table.", found=", ".join(map(repr, absent)))
-        non_numeric = [name for name in given if not kinds[name].is_numeric]
-        if non_numeric:
-            raise OptionError(
-                "epsilon is a distance between numbers, so it must name numeric columns.",
-                found=", ".join(map(repr, non_numeric)),
-                fix="leave it out: two different categories always count as different",
-            )
-        columns = tuple(dict.fromkeys([*columns, *given]))
-        everywhere = float(epsilon) if isinstance(epsilon, int | float) else 0.0
-        apart = {name: given.get(name, everywhere) for name in columns if kinds[name].is_numeric}
-        return cls(l, columns, apart, schema.person)
-
-    def is_joined(self, axes: Axes) -> bool:
-        """Whether a protected column is no axis, so that boxes are joined for it after the cuts."""
-        return self.l > 1 and any(name not in axes.names for name in self.columns)
-
-    def protect(self, rows: Table, axes: Axes, *, along_axes: bool | None = None) -> Protected:
-        """Return the protected columns of these rows: all, only those that are axes, or only the others.
-
-        Cuts see those that are axes only: a cut that depends on other values would tell them.
-        """
-        hidden = {axis.name: axis for axis in axes.all}
-        columns = [name for name in self.columns if along_axes is None or (name in hidden) == along_axes]
-        values = np.empty((rows.rows, len(columns)))
-        for position, name in enumerate(columns):
-            if name in hidden:
-                values[:, position] = hidden[name].coordinates(rows)
-            elif rows.kinds[name].is_numeric:
-                numbers = rows.numbers(name)
-                least = np.nanmin(numbers) if not np.isnan(numbers).all() else 0.0
-                apart = 1.0 + self.epsilon.get(name, 0.0) + abs(least)
-                values[:, position] = np.where(np.isnan(numbers), least - apart, numbers)
-            else:
-                values[:, position] = rows.coded(name).codes
-        return Protected(
-            self.l,
-            values,
-            np.array([self.epsilon.get(name, 0.0) for name in columns]),
-            np.array([self._apart(axis) for axis in axes.all]),
-            np.zeros(0, np.int64) if self.person is None else rows.coded(self.person).codes.astype(np.int64),
-        )
-
-    def _apart(self, axis: NumberAxis | SetAxis) -> float:
-        """Return the least distance of different values along an axis; 0 if any will do."""
-        if axis.name not in self.columns:
-            return 0.0
-        if isinstance(axis, NumberAxis) and axis.kind is Kind.CONTINUOUS:
-            return self.epsilon.get(axis.name, 0.0)
-        return max(self.epsilon.get(axis.name, 0.0), 1.0)
-
-    def claims(self, group: tuple[str, ...], axes: Axes) -> tuple[Diversity, ...]:
-        """Return the promises about these columns."""
-        return tuple(
-            Diversity(
-                l=self.l, columns=group, column=name, epsilon=self.epsilon.get(name) or None, hidden=name in axes.names
-            )
-            for name in self.columns
-        )

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.cut_kernels import CellFaces
+    from sfumato.methods.boxes.diversity import DiversityRule, Protected
     from sfumato.methods.boxes.edges import Edges, Faces
-    from sfumato.methods.boxes.partition import DiversityRule, Protected
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
     from sfumato.methods.search_budget import SearchBudget
-    from sfumato.plan.claims.sequence import EarlierReleases
+    from sfumato.plan.earlier_releases import EarlierReleases
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts, PeopleCounts
 
@@ -253,7 +253,7 @@ class BoxesPlan(Plan):
         number: int,
     ) -> BoxPartition:
         """Join boxes until all are diverse in the columns that are no axes, which had no say in the cuts."""
-        from sfumato.methods.boxes.joining import Demand, join_nearest, join_until_diverse
+        from sfumato.methods.boxes.diversity import Demand, join_nearest, join_until_diverse
 
         sensitive = self.diversity.protect(block, self.axes, along_axes=False)
         demand = Demand(sensitive, self.options.k, self.randomness.stream(f"joined boxes {number}"))

@@ -15,12 +15,12 @@ import numpy as np
 
 from sfumato.methods.boxes.axes import Axes, box_widths
 from sfumato.methods.partition import BoxPartition
-from sfumato.plan.claims.sequence import FREE
+from sfumato.plan.earlier_releases import FREE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.methods.boxes.partition import Protected
+    from sfumato.methods.boxes.diversity import Protected
 
 NEIGHBOURS = 12  # boxes near a new person that are tried
 Split = Callable[["NDArray[np.float64]", "NDArray[np.float32]", int, "Protected"], BoxPartition]

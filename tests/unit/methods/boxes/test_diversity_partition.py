@@ -12,7 +12,7 @@ import sfumato as sf
 from sfumato.methods.boxes import partition as boxes
 from sfumato.methods.boxes import partition_kernels as kernel
 from sfumato.methods.boxes.axes import Axes, NumberAxis
-from sfumato.methods.boxes.partition import DiversityRule, Protected
+from sfumato.methods.boxes.diversity import DiversityRule, Protected
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
