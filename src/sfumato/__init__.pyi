@@ -36,6 +36,8 @@ from sfumato.methods.top_bottom import TopBottom as TopBottom
 from sfumato.recommendation.recommend import recommend as recommend
 from sfumato.recommendation.records import Recommendation as Recommendation
 from sfumato.release.assessment import Assessment as Assessment
+from sfumato.release.composition import Composition as Composition
+from sfumato.release.composition import compose as compose
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
 from sfumato.release.synthetic import CombinedEstimate as CombinedEstimate

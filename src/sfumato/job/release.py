@@ -267,7 +267,7 @@ def _make_in_session(
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
     diagnostics = session.diagnose(plan, work)
-    with nullcontext() if ledger is None else ledger.adding(*shared, work.evidence, job.destination):
+    with nullcontext() if ledger is None else ledger.adding(shared[0], work.evidence, job.destination):
         return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
 
 

@@ -409,7 +409,7 @@ def test_low_memory_is_an_error_of_ours(ranks, people, roles, monkeypatch):
     def exhausted(*_):
         raise pa.ArrowMemoryError("malloc of size 1 failed")
 
-    monkeypatch.setattr("sfumato.engines.finish_rows.finish_rows", exhausted)
+    monkeypatch.setattr("sfumato.engines.memory.engine.finish_rows", exhausted)
     with pytest.raises(sf.SfumatoError, match="enough memory") as raised:
         ranks(k=5).release(people, schema=roles)
     assert raised.value.exit_code == 3
