@@ -235,7 +235,7 @@ def _link(
     """Return for whom two random halves of the known columns have the same nearest row."""
     people, rows = (rescale(subject, side, intruder.scale) for side in (everyone, subject.released_matrix))
     names = generator.permutation(list(intruder.columns))
-    halves = (intruder.places(subject, only=half) for half in np.array_split(names, 2))
+    halves = (intruder.places(subject, only=half.tolist()) for half in np.array_split(names, 2))
     first, second = (nearest(people[:, half], rows[:, half], 1).index[:, 0] for half in halves)
     return np.asarray(first == second)
 
