@@ -199,12 +199,24 @@ def _outermost_compiler() -> Any:
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.compiler import Compiler
 
-    replaced = ("get_pointer_to_function", "_optimize_functions", "_optimize_final_module", "_finalize_final_module")
+    replaced = ("get_pointer_to_function", "_optimize_functions", "finalize", "_get_module_for_linking")
     if JITCPUCodegen._library_class is not JITCodeLibrary or not all(hasattr(JITCodeLibrary, one) for one in replaced):
         raise AttributeError("this version of numba makes machine code in another way")
 
+    own_module = JITCodeLibrary._get_module_for_linking
+
+    def link_into(module: Any, libraries: list[Any]) -> list[Any]:
+        """Link the code of these libraries, and of those that they call, into a module; return them all."""
+        every: dict[Any, None] = {}
+        while libraries := [one for one in libraries if one not in every]:
+            every.update(dict.fromkeys(libraries))
+            libraries = [called for one in libraries if isinstance(one, Linked) for called in one._linking_libraries]
+        for library in every:
+            module.link_in(own_module(library), preserve=True)
+        return list(every)
+
     class Linked(JITCodeLibrary):  # type: ignore[misc]
-        """Code that is linked, but neither optimized by itself nor turned into machine code."""
+        """Code that is neither optimized by itself nor turned into machine code. What it calls stays apart."""
 
         codegen = property(lambda self: self)
 
@@ -217,17 +229,31 @@ def _outermost_compiler() -> Any:
         def _optimize_functions(self, _: Any) -> None:
             """Nothing yet: the kernel that calls them is optimized as a whole."""
 
-        def _optimize_final_module(self) -> None:
-            pass
-
-        def _finalize_final_module(self) -> None:
+        def finalize(self) -> None:
+            for library in self._linking_libraries:
+                self._reload_init.update(library._reload_init)
             self._finalize_dynamic_globals()
             self._finalized = True
+
+        def _get_module_for_linking(self) -> Any:
+            """Return the code with all that it calls: for functions that are no kernels of ours."""
+            module = own_module(self).clone()
+            link_into(module, self._linking_libraries)
+            return module
+
+    class Whole(JITCodeLibrary):  # type: ignore[misc]
+        """The code of a kernel that Python calls, with all that it calls."""
+
+        def finalize(self) -> None:
+            for library in link_into(self._final_module, self._linking_libraries):
+                self._reload_init.update(library._reload_init)
+            self._linking_libraries = []
+            super().finalize()
 
     class Outermost(Compiler):  # type: ignore[misc]
         def compile_extra(self, func: Callable[..., Any]) -> Any:
             generator = self.state.targetctx.codegen()
-            self.state.library = generator.create_library(func.__qualname__)
+            self.state.library = Whole(generator, func.__qualname__)
             self.state.library.enable_object_caching()
             _say_once()
             started, began = time.process_time(), time.monotonic()
