@@ -9,7 +9,8 @@ A page is run in a folder that contains ``patients.csv``, the invented patients 
 - ``console``: lines that begin with ``$ `` are commands (one that ends with a backslash goes on in the next line), the
   others are what they print: standard output or, if the command fails, the message on standard error;
 - ``python``: with ``>>>`` a session as in docstrings; without, a script that must print nothing;
-- any other block is not run. ``...`` in an output stands for anything. What depends on chance gets a seed instead.
+- any other block is not run. ``...`` in an output stands for anything. Releases without a seed, whose random numbers
+  come from the operating system, get the same ones in every run of a page.
 
 Comments before a block, which readers do not see, say more: ``<!-- file: NAME -->`` writes the block into a file,
 ``<!-- not run: REASON -->`` leaves a block out (its commands, options and names are still checked), and
@@ -33,6 +34,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+from unittest import mock
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 GIVEN = [REPOSITORY / "docs" / "tutorials" / name for name in ("patients.csv", "schema.toml")]
@@ -117,7 +119,8 @@ class Session:
         """Run the blocks in a new folder; their failures and the lines that are right today are noted in them."""
         sys.modules[self.module.__name__] = self.module  # where dataclasses of a page are looked for
         try:
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            repeatable = mock.patch("sfumato.randomness.secrets.randbits", lambda _: 2026)
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), repeatable:
                 for file in GIVEN:
                     shutil.copy(file, file.name)
                 for block in blocks:

@@ -46,6 +46,15 @@ class Composition:
         Number of people with no other candidate than themselves.
     revealed : int
         Number of people whose candidates all have the same value of a sensitive column.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42], "number": [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]}
+    >>> one = sf.Boxes(k=3).release(people, schema={"age": "quasi", "number": "other"})
+    >>> found = sf.compose([one, one])
+    >>> found.held, found.linked_by
+    (True, ('number',))
     """
 
     releases: int

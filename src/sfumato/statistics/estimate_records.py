@@ -17,6 +17,15 @@ class GroupedEstimate:
 
     It is returned by :meth:`sfumato.Release.estimate` for a statistic ``by`` a column. All intervals hold together.
     Iterating gives the estimates, in the order of ``keys``.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42, 60, 61, 62, 63], "sex": list("ffmmfmfmfm"), "ill": list("nynynynyny")}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "sex": "other", "ill": "other"})
+    >>> by_sex = release.estimate("mean(age) by sex")
+    >>> by_sex.keys, round(by_sex["f"].low, 1), round(by_sex["f"].high, 1)
+    (('f', 'm'), 40.0, 42.4)
     """
 
     name: str
@@ -53,6 +62,15 @@ class TableEstimate(GroupedEstimate):
     """The counts of a table of two columns, ``found[row, column]``; None in place of a value gives the margin.
 
     ``shares`` are the same cells as shares of all records without a missing value in the two columns.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42, 60, 61, 62, 63], "sex": list("ffmmfmfmfm"), "ill": list("nynynynyny")}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "sex": "other", "ill": "other"})
+    >>> table = release.estimate("table(sex, ill)")
+    >>> int(table["f", "n"].value), int(table["f", None].value), table.shares["f", "n"].value
+    (4, 5, 0.4)
     """
 
     shares: GroupedEstimate
@@ -81,6 +99,17 @@ class TestEstimate(Estimate):
         Smallest and largest p-value: that of every choice lies between them.
     p_value : float
         The p-value at the midpoints of the boxes.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42, 60, 61, 62, 63], "sex": list("ffmmfmfmfm"), "ill": list("nynynynyny")}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "sex": "other", "ill": "other"})
+    >>> test = release.estimate("ttest(age ~ sex)")
+    >>> test.verdict
+    'significant at 0.05 for no completion'
+    >>> test.p_low < test.p_value < test.p_high
+    True
     """
 
     __test__: ClassVar[bool] = False  # not a test of pytest
@@ -112,6 +141,16 @@ class TestEstimate(Estimate):
 
 @dataclass(frozen=True, kw_only=True)
 class FittedCoefficient(Estimate):
-    """A coefficient of a model, with the standard error at the midpoints of the boxes."""
+    """A coefficient of a model, with the standard error at the midpoints of the boxes.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> people = {"age": [20, 21, 22, 40, 41, 42, 60, 61, 62, 63], "sex": list("ffmmfmfmfm"), "ill": list("nynynynyny")}
+    >>> release = sf.Boxes(k=3).release(people, schema={"age": "quasi", "sex": "other", "ill": "other"})
+    >>> fit = release.fit("age ~ C(sex)")
+    >>> print(fit["C(sex)[T.m]"])
+    age ~ C(sex): C(sex)[T.m] = 4, guaranteed 1.576 … 6.424 (10 records, unweighted, of the original)
+    """
 
     standard_error: float = math.nan
