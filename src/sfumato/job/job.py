@@ -92,13 +92,17 @@ class Job:
             )
 
     def require_ledger_possible(self) -> None:
-        """Raise if a ledger is given, but the rows are not in memory, or nothing is written."""
-        if self.ledger is not None and (not self.engine.in_memory or not isinstance(self.destination, Folder)):
+        """Raise if a ledger is given, but the rows are not in memory, nothing is written, or it would be given away."""
+        if self.ledger is None:
+            return
+        if not self.engine.in_memory or not isinstance(self.destination, Folder):
             raise OptionError(
                 "With a ledger the table is released in memory, and into a folder: both are written in one step.",
                 found=f"engine {self.engine.name!r}" if self.destination is not None else "no folder",
                 fix="--engine memory -o DIR (in Python into='DIR')",
             )
+        if Path(self.ledger).expanduser().resolve().is_relative_to(Path(self.destination.path).expanduser().resolve()):
+            raise OptionError("The ledger must not be in the folder of the release.", fix="another folder")
 
     def hold_out(self) -> Job:
         """Return the job with the share of its rows that it holds out split off as the reference."""

@@ -28,6 +28,7 @@ from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
 from sfumato.release.bundle import sha256
 from sfumato.release.manifest import Manifest, is_sealed
+from sfumato.release.rows import StoredTable
 from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, files_in, is_file_name
 from sfumato.release.verify import Recount
 from sfumato.version import __version__
@@ -97,7 +98,7 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
     checked = check_rows(manifest, released)
     faults = (*_file_faults(folder, manifest), *_text_faults(folder / CSV, released), *checked.faults)
-    recounted = (PARQUET, CSV) if hasattr(released, "arrow") else (PARQUET,)
+    recounted = (PARQUET,) if isinstance(released, StoredTable) else (PARQUET, CSV)
     return replace(checked, files=_files(folder, manifest.files, recounted), faults=faults)
 
 

@@ -176,17 +176,17 @@ class Ledger:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, path: str | Path, key: str | Path | None = None) -> Iterator[Ledger]:
-        """Open a ledger, or begin one; ``key`` is the file of its key, by default the ledger's name with ``.key``.
+    def open(cls, path: str | Path) -> Iterator[Ledger]:
+        """Open a ledger, or begin one; its key is in the file of the same name with ``.key``.
 
         A key that was made for a release that fails is removed again.
         """
         file = Path(path).expanduser().resolve()
-        secret = Path(key).expanduser() if key is not None else file.with_name(f"{file.name}.key")
+        secret = file.with_name(f"{file.name}.key")
         is_new = not is_key_there(secret)
         if is_new and file.exists():
             raise ReadError(
-                "A ledger is read with its key.", found=f"no file {secret.name}", fix="the key file; --key if elsewhere"
+                "A ledger is read with its key.", found=f"no file {secret.name}", fix="put the key file beside it"
             )
         read = SecretKey.create(secret) if is_new else SecretKey.read(secret)
         try:
@@ -199,13 +199,14 @@ class Ledger:
     def earlier(self, table: Table, person: str) -> EarlierReleases:
         """Return what earlier releases told about the people of a table."""
         digests, hashes = self._digests(table, person)
-        if self.state.releases and not any(digest in self._places for digest in digests):
+        known = {digest: place for place, digest in enumerate(self.state.people)}
+        if self.state.releases and not any(digest in known for digest in digests):
             raise CannotRelease(
                 "The ledger must be that of the people of this table.",
                 found="none of them in it",
                 fix=f"the ledger of these people, or {person!r} as it was written in earlier tables",
             )
-        places = np.array([self._places.get(digest, len(self._places)) for digest in digests])
+        places = np.array([known.get(digest, len(known)) for digest in digests])
         order = np.argsort(hashes)
         places, nobody = places[order], np.full((1, self.state.releases), ABSENT, dtype=np.int64)
         return EarlierReleases(
@@ -253,10 +254,6 @@ class Ledger:
             waiting.replace(self.path)
         finally:
             waiting.unlink(missing_ok=True)
-
-    @property
-    def _places(self) -> dict[bytes, int]:
-        return {person: place for place, person in enumerate(self.state.people)}
 
     def _digests(self, table: Table, person: str) -> tuple[list[bytes], NDArray[np.uint64]]:
         """Return the digest and the hash of the person of each row; each must have exactly one row."""
