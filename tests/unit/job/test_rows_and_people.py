@@ -31,7 +31,7 @@ def stays(identifier: str = "patient_id", people: int = 200, repeated: int = 1) 
 @pytest.mark.parametrize("method", [sf.Boxes(k=5), sf.Microaggregate(k=5), sf.Noise()])
 @pytest.mark.parametrize("identifier", ["patient_id", "Versichertennummer", "Hospital-Nr", "internal_key"])
 def test_a_repeated_identifier_is_refused(method, identifier):
-    with pytest.raises(sf.SfumatoError, match=r"rows, not people.*1 values of.*rows_not_people") as refused:
+    with pytest.raises(sf.SfumatoError, match=r"another person.*1 values of.*--person.*rows_not_people") as refused:
         method.release(stays(identifier), schema=ROLES | {identifier: "identifier"})
     assert "P0000" not in str(refused.value)
 
