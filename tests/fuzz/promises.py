@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,10 @@ def rows_are_accounted_for(case: Case) -> Broken:
 
 
 def columns_are_allowed(case: Case) -> Broken:
-    """Only columns are released that are no identifiers, or ends of quasi-identifiers, or the number of the box."""
+    """Only columns are released that are no identifiers, ends of quasi-identifiers and weights, or the box number."""
     allowed = {name for name, role in case.roles.items() if role != "identifier"}
     ends = {f"{name}_{part}" for name in case.named("quasi") for part in ("low", "high", "missing")}
+    ends |= {f"{name}_{part}" for name in case.named("weight") for part in ("low", "high")}
     box = {"box"} if case.releases_boxes else set()
     for name in set(case.released) - allowed - ends - box:
         yield f"column {name!r} is released"
@@ -59,8 +61,15 @@ def identifiers_stay(case: Case) -> Broken:
     for name, cells in case.released.items():
         if pt.is_string(cells.type) and not hidden.isdisjoint(cells.to_pylist()):
             yield f"cells of an identifier in {name!r}"
-    shown = [case.release.manifest.to_json(), repr(case.release), repr(case.release.table), repr(case.release.findings)]
+    manifest = case.release.manifest
+    without_words = replace(manifest, nodes={})  # which lists values of tree columns that many people share, see below
+    shown = [without_words.to_json(), repr(case.release), repr(case.release.table), repr(case.release.findings)]
     yield from traces(" ".join(shown))
+    for name, words in manifest.nodes.items():
+        cells = texts_of(case.original.cells[name])
+        for value in words:
+            if value != "(missing)" and cells.count(value.replace("\\", "")) < 5:
+                yield f"a rare cell of {name!r} is listed"
 
 
 def traces(text: str, *, words_only: bool = False) -> Broken:

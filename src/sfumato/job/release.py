@@ -262,7 +262,9 @@ def _make_in_session(
         repeated=tuple(repeated),
         people_in=people,
         revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
-        nodes=words_of_common_values(plan, survey, verified.altered, least_people(getattr(method, "k", None))),
+        nodes={}  # how many people share a value is not counted
+        if people is not None
+        else words_of_common_values(plan, survey, verified.altered, least_people(getattr(method, "k", None))),
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
     before = _before(plan, survey, manifest, randomness)
