@@ -42,9 +42,13 @@ def made(tmp_path_factory):
     return folder, columns, said
 
 
+# random numbers come from the operating system, but a transcript needs the same ones each time
+REPEATABLE = "import secrets; secrets.randbits = lambda bits: 2026; from sfumato.cli import main; main()"
+
+
 def _output(command: str, folder: Path) -> str:
     """What a command prints, as a terminal shows it, without what differs between machines."""
-    words = [sys.executable, "-m", "sfumato", *shlex.split(command)[1:]]
+    words = [sys.executable, "-c", REPEATABLE, *shlex.split(command)[1:]]
     ended = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert ended.returncode == 0, ended.stdout.decode()
     text = re.sub(r" +$", "", ended.stdout.decode(), flags=re.MULTILINE)

@@ -296,7 +296,7 @@ def recommend(
         wanted = Preferences(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
         choice = choose(_situation(opened, opened.schema), wanted)
         cost = _cost(opened, opened.schema, choice)
-        others = _with_unknown(opened, wanted) if choice.method == "boxes" else None
+        others = _with_unknown(opened, wanted, cost) if choice.method == "boxes" else None
     file = file or (str(table) if isinstance(table, str | Path) else "FILE")
     given = [*(["--schema", str(schema)] if isinstance(schema, str | Path) else []), *arguments]
     return Recommendation(
@@ -319,8 +319,8 @@ class _WithUnknown:
     cost: Cost
 
 
-def _with_unknown(opened: InspectedTable, wanted: Preferences) -> _WithUnknown | None:
-    """Try the release again with the columns that outsiders may not know as sensitive ones; None if that fails."""
+def _with_unknown(opened: InspectedTable, wanted: Preferences, cost: Cost) -> _WithUnknown | None:
+    """Try the release again with columns that outsiders may not know as sensitive ones; None if nothing is gained."""
     kinds = opened.survey.kinds
     columns = tuple(
         column.name
@@ -332,7 +332,9 @@ def _with_unknown(opened: InspectedTable, wanted: Preferences) -> _WithUnknown |
     schema = opened.schema.with_roles(dict.fromkeys(columns, Role.SENSITIVE))
     with contextlib.suppress(SfumatoError):
         choice = choose(_situation(opened, schema), wanted)
-        return _WithUnknown(columns=columns, choice=choice, cost=_cost(opened, schema, choice))
+        others = _WithUnknown(columns=columns, choice=choice, cost=_cost(opened, schema, choice))
+        pairs = zip(others.cost.widths, cost.widths, strict=True)
+        return others if any(new.width < old.width for new, old in pairs) else None
     return None
 
 

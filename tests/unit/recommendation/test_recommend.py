@@ -113,7 +113,7 @@ class TestCost:
 
 class TestWhatAPersonDecides:
     def test_columns_that_outsiders_may_not_know_are_named_with_what_is_gained(self):
-        found = sf.recommend({**people(), "creatinine": people()["income"][::-1] / 1000.0}, ["mean(age)"])
+        found = sf.recommend({**people(), "creatinine": people()["income"][::-1] / 1000.0}, ["corr(age, income)"])
         assert found.unknown.columns == ("income", "ill", "creatinine")
         assert "--sensitive income,ill,creatinine" in found.unknown.command
         assert found.unknown.widths[0].width < found.cost.widths[0].width
@@ -122,7 +122,7 @@ class TestWhatAPersonDecides:
     def test_a_date_is_never_offered_as_unknown(self):
         dates = np.arange(300).astype("datetime64[D]")
         table = {name: cells[:300] for name, cells in people().items()}
-        assert "x" not in sf.recommend({**table, "x": dates}, ["mean(age)"]).unknown.columns
+        assert "x" not in sf.recommend({**table, "x": dates}, ["corr(age, income)"]).unknown.columns
 
     def test_nothing_is_asked_if_all_roles_were_given(self):
         assert sf.recommend(people(), schema=ROLES).unknown is None

@@ -156,7 +156,7 @@ def _patterns(subject: MeasuredRelease, intruder: Intruder, targets: NDArray[np.
             level = _range_levels(subject, name, targets)
         else:
             level = _number_levels(numbers[name], people, rows)
-        patterns += level * LEVELS**place
+        patterns += level.astype(np.int64) * LEVELS**place
     return patterns.ravel()
 
 
