@@ -247,7 +247,7 @@ def _outermost_compiler() -> Any:
         def finalize(self) -> None:
             for library in link_into(self._final_module, self._linking_libraries):
                 self._reload_init.update(library._reload_init)
-            self._linking_libraries = []
+            self._linking_libraries.clear()
             super().finalize()
 
     class Outermost(Compiler):  # type: ignore[misc]
