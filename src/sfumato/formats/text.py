@@ -19,8 +19,8 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError, ReadError, TableError, warn
 from sfumato.formats.dialect import Dialect, Header, decode, detect_dialect, detect_header, encoding_of, widths
 from sfumato.formats.type_inference import Spelling, are_values, infer_type, may_be_values
-from sfumato.table.facts import is_text
 from sfumato.table.intervals import FORMULA
+from sfumato.table.kinds import is_text
 
 BLOCK_BYTES = 1 << 23  # longest possible line
 HEAD_BYTES = 1 << 20  # from which it is detected how a file that is larger than memory is written

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import pyarrow as pa
 
 from sfumato.errors import OptionError, ReadError, RequestError, warn
+from sfumato.formats.arrow_files import write_parquet
 from sfumato.formats.exports import EXPORTS, export, require_exportable
-from sfumato.formats.exports import write as write_table
 from sfumato.formats.raw_files import write_whole
 from sfumato.formats.text import write_text
 from sfumato.params import require_choice
@@ -94,9 +94,9 @@ def write(
     notes: list[str] = []
 
     def fill(fresh: Path) -> None:
-        write_table(with_manifest(table.arrow, manifest), fresh / PARQUET)
+        write_whole(fresh / PARQUET, partial(write_parquet, with_manifest(table.arrow, manifest)))
         if "csv" in formats:
-            write_table(table.arrow, fresh / CSV, formulas=csv_formulas)
+            write_whole(fresh / CSV, lambda file: write_text(table.arrow, file, ",", csv_formulas))
         labels = released_labels(manifest, table.names)
         for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
             notes.extend(export(table, fresh / name, labels).notes)

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sfumato.table.coding import distinct
-from sfumato.table.kinds import Kind, microseconds
+from sfumato.table.kinds import Kind, is_text, microseconds
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
@@ -73,11 +73,6 @@ def _facts(table: Table, name: str, count_distinct: bool) -> ColumnFacts:
         if count_distinct and is_text(column.type)
         else 0,
     )
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether cells of this type are text."""
-    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))
 
 
 def _ends(table: Table, name: str) -> tuple[float, float]:

@@ -276,3 +276,8 @@ def invalid_columns(table: pa.Table) -> list[str]:
         except (pa.ArrowException, ValueError):  # the error quotes the cell
             names.append(name)
     return names
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether cells of this type are text."""
+    return bool(pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind))

@@ -125,10 +125,13 @@ class MemoryWork:
         return self.evidence.origin
 
 
+LITTLE = 1 << 26  # bytes that every machine has
+
+
 def require_memory(plan: Plan, rows: int) -> None:
     """Raise before the work if the machine does not have the memory that it will take."""
-    needed, available = plan.bytes_per_row * rows, available_memory()
-    if needed > available:
+    needed = plan.bytes_per_row * rows
+    if needed > LITTLE and needed > (available := available_memory()):
         raise OutOfMemory(
             "There must be enough memory to transform all rows.",
             found=f"about {needed / 1e9:.1f} GB needed for {rows:,} rows, {available / 1e9:.1f} GB available",

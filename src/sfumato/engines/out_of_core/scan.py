@@ -31,8 +31,8 @@ from sfumato.plan.questions import (
 from sfumato.plan.sketches import WeightedPoints
 from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
-from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import Kind
+from sfumato.table.facts import ColumnFacts
+from sfumato.table.kinds import Kind, is_text
 
 FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer
     FactsOf: lambda facts: facts,

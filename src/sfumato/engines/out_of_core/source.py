@@ -21,8 +21,8 @@ from sfumato.errors import OptionError, ReadError, TableError, items_without_cau
 from sfumato.release.rows import rows_in
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
-from sfumato.table.facts import ColumnFacts, is_text
-from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind, order_categories
+from sfumato.table.facts import ColumnFacts
+from sfumato.table.kinds import TEXT_ROWS, TEXT_SHARE, Kind, is_text, order_categories
 from sfumato.table.table import Table
 
 ERRORS = (pa.ArrowException, OSError)

@@ -115,6 +115,7 @@ def test_memory_that_is_not_there_is_said_before_the_work(monkeypatch):
     data = factors(500, 10)
     roles = dict.fromkeys(data, "quasi")
     monkeypatch.setattr(engine, "available_memory", lambda: 100_000)
+    monkeypatch.setattr(engine, "LITTLE", 0)
     monkeypatch.setattr(engine, "run", lambda *_, **__: pytest.fail("the work was begun"))
     with pytest.raises(OutOfMemory, match="500 rows") as raised:
         sf.Boxes(k=5, l=1).release(data, schema=roles, seed=1)
