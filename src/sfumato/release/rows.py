@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -132,9 +133,9 @@ class ReleasedFrames:
     manifest: Manifest | None
 
     @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use."""
-        raise NotImplementedError
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.
