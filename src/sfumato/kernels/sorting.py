@@ -91,6 +91,6 @@ def largest(numbers):
 
 @jit(plain=np.copyto)
 def copy_to(target, source):
-    """Copy an array to another one of the same length."""
-    for place in range(len(source)):
+    """Copy an array to another one of the same shape: an assignment is compiled together with its error messages."""
+    for place in np.ndindex(source.shape):
         target[place] = source[place]

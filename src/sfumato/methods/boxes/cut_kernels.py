@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.sorting import largest, smallest, sort
+from sfumato.kernels.sorting import copy_to, largest, smallest, sort
 from sfumato.methods.boxes.tally_kernels import covering_width, has_tree
 
 
@@ -104,7 +104,8 @@ def cells(faces, values, order, starts, cuts, bounds):
     """
     axes = bounds.shape[1]
     found = np.empty((len(starts) - 1, 2, axes))
-    found[:] = bounds
+    for leaf in range(len(found)):
+        copy_to(found[leaf], bounds)
     if axes == 0:
         return found
     low, high = hulls(values[:, :axes], order, starts)

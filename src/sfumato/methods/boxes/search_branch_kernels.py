@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import copy_to
 from sfumato.methods.boxes.cut_kernels import cut_faces, sort_along
 from sfumato.methods.boxes.partition_kernels import (
     PartitionProblem,
@@ -218,9 +219,18 @@ def side(branch, first, last):
 
 
 @jit
+def shift_cuts(cuts, places):
+    """Let the places of some cuts begin later."""
+    for cut in range(len(cuts)):
+        cuts[cut, 2] += places
+        cuts[cut, 3] += places
+
+
+@jit
 def lay_one(problem, fitness, rows, branch, bounds):
     """Make one box of the rows; return its cost."""
-    branch.order[:], branch.begins[:] = rows, False
+    copy_to(branch.order, rows)
+    branch.begins[:] = False
     branch.begins[0] = True
     faces, bits = np.empty((2, problem.values.shape[1])), np.empty(problem.set_words, np.uint64)
     return box_cost(problem, fitness, rows, faces, bits, bounds)
@@ -273,7 +283,7 @@ def lay_two(problem, fitness, rows, branch, bounds):
             cost = left[position] + right[count - position]
             if cost < best and both_diverse(problem, own, position):
                 best, chosen, at = cost, axis, position
-                branch.order[:] = own
+                copy_to(branch.order, own)
     if chosen < 0:
         return lay_one(problem, fitness, rows, branch, bounds)
     branch.begins[:] = False
@@ -359,7 +369,9 @@ def lay_best(problem, fitness, rows, breadth, generator, enough, branch, effort,
             cost += lay_best(problem, fitness, own[place:], breadth, generator, best - cost, right, effort, above)
         if cost < best:
             best = cost
-            right.cuts[:, 2:] += place
+            shift_cuts(right.cuts, place)
             note_cut(problem, own, tried.cuts, 0, count, place, axis_of[number])
-            branch.order[:], branch.begins[:], branch.cuts[:] = tried.order, tried.begins, tried.cuts
+            copy_to(branch.order, tried.order)
+            copy_to(branch.begins, tried.begins)
+            copy_to(branch.cuts, tried.cuts)
     return best if best < enough else np.inf

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.sorting import argsort, total_of
+from sfumato.kernels.sorting import argsort, copy_to, total_of
 from sfumato.methods.boxes.partition_kernels import diverse, is_checked
 from sfumato.methods.boxes.search_branch_kernels import (
     box_costs,
@@ -84,7 +84,8 @@ def rebuild(values, k, desk, count, generator):
         return
     rows = rows[argsort(values[rows, int(generator.random() * values.shape[1])])]
     count[0], count[1] = left, len(rows) - left
-    desk[0, :left], desk[1, : count[1]] = rows[:left], rows[left:]
+    copy_to(desk[0, :left], rows[:left])
+    copy_to(desk[1, : count[1]], rows[left:])
 
 
 @jit
@@ -196,7 +197,8 @@ def groups_of(problem, fitness, sizes):
         np.array([len(sizes)]),
     )
     starts = np.zeros(len(sizes) + 1, np.int64)
-    starts[1:] = np.cumsum(sizes)
+    for group in range(len(sizes)):
+        starts[group + 1] = starts[group] + sizes[group]
     costs = box_costs(problem, fitness, np.arange(records), starts)
     for group in range(len(sizes)):
         take_over(groups, group, np.arange(starts[group], starts[group + 1]), costs[group])
@@ -223,7 +225,7 @@ def inner_neighbours(near, rows, position):
 def regroup(problem, fitness, label, near, windows, generator):
     """Improve a partition in up to ``windows`` windows without common groups; return the groups of all records."""
     order, starts = runs_of(label)
-    sizes = np.diff(starts)
+    sizes = starts[1:] - starts[:-1]
     taken = sizes > WIDE * problem.k * 2  # too large to be redistributed record by record
     position = np.full(len(label), -1)
     bettered, fresh = label.copy(), len(sizes)
@@ -237,7 +239,7 @@ def regroup(problem, fitness, label, near, windows, generator):
         rows = np.empty(sizes[window].sum(), np.int64)
         filled = 0
         for group in window:
-            rows[filled : filled + sizes[group]] = order[starts[group] : starts[group + 1]]
+            copy_to(rows[filled : filled + sizes[group]], order[starts[group] : starts[group + 1]])
             filled += sizes[group]
         part, judged = problem_of(problem, rows, problem.weights[rows]), fitness_of(fitness, rows)
         groups = groups_of(part, judged, sizes[window])

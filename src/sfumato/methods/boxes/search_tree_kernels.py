@@ -11,8 +11,16 @@ import math
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import copy_to
 from sfumato.methods.boxes.cut_kernels import cells, whole_space
-from sfumato.methods.boxes.search_branch_kernels import box_cost, empty_branch, fitness_of, lay_best, problem_of
+from sfumato.methods.boxes.search_branch_kernels import (
+    box_cost,
+    empty_branch,
+    fitness_of,
+    lay_best,
+    problem_of,
+    shift_cuts,
+)
 
 MOST = 32  # a part that is cut again has at most this × 2k records
 SHAKE = 1.0  # largest standard deviation of the logarithm of a changed weight
@@ -122,10 +130,11 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
             continue
         found = spaces_of(part, branch.order, branch.begins, branch.cuts, bounds)
         if runs_cost(part, judged, branch.order, branch.begins, found) < before:  # cheaper, and not only by rounding
-            spaces[first:last] = found
-            order[first:last], begins[first:last] = rows[branch.order], branch.begins
-            branch.cuts[:, 2:] += first
-            cuts[first + 1 : last] = branch.cuts[1:]  # the cut at ``first`` made the part and does not belong to it
+            copy_to(spaces[first:last], found)
+            copy_to(order[first:last], rows[branch.order])
+            copy_to(begins[first:last], branch.begins)
+            shift_cuts(branch.cuts, first)
+            copy_to(cuts[first + 1 : last], branch.cuts[1:])  # the cut at ``first`` made the part: it is not inside
 
 
 @jit
@@ -173,5 +182,6 @@ def cross_trees(problem, fitness, order, begins, cuts, other_order, other_begins
         cost = runs_cost(problem, fitness, order[first:last], begins[first:last], spaces[first:last])
         other_run = other_order[first:last], other_begins[first:last], other_spaces[first:last]
         if runs_cost(problem, fitness, *other_run) < cost:
-            order[first:last], begins[first:last] = other_order[first:last], other_begins[first:last]
-            cuts[first + 1 : last] = other_cuts[first + 1 : last]
+            copy_to(order[first:last], other_order[first:last])
+            copy_to(begins[first:last], other_begins[first:last])
+            copy_to(cuts[first + 1 : last], other_cuts[first + 1 : last])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.kernels.sorting import copy_to
 from sfumato.methods.boxes.cut_kernels import child_gain, move_child_before
 from sfumato.methods.boxes.partition_kernels import both_diverse, next_cut
 from sfumato.methods.boxes.tally_kernels import ROWS, WEIGHT, add, clear, has_tree, width
@@ -97,7 +98,7 @@ def follow(problem, rows, begins, breadth, enough, effort):
                 break
             if axis_of[number - 1] == axis and count > problem.lookahead * problem.k:
                 continue  # the same child that the greedy cut splits off
-            own[:] = start
+            copy_to(own, start)
             position = split_off(problem, own, keys, axis_of[number - 1], low_of[number - 1], high_of[number - 1])
         if position == 0:
             continue
@@ -106,5 +107,6 @@ def follow(problem, rows, begins, breadth, enough, effort):
             cost += follow(problem, own[position:], tried[position:], breadth, best - cost, effort)
         if cost < best:
             best = cost
-            rows[:], begins[:] = own, tried
+            copy_to(rows, own)
+            copy_to(begins, tried)
     return best if best < enough else np.inf

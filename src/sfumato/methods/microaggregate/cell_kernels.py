@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.sorting import select
+from sfumato.kernels.sorting import argsort, select, sort, total_of
 from sfumato.methods.microaggregate.mdav_kernels import distances, mdav
 
 CELL = 128  # rows of a cell
@@ -68,25 +68,37 @@ def _grouped(matrix: NDArray[np.float64], values: NDArray[np.float32], k: int) -
     labels, groups, rows = np.zeros(len(matrix), dtype=np.int64), 0, np.arange(len(matrix))
     stuck = False
     while len(rows) > max(FEW, 8 * k) and not stuck:
-        cells = _cells(values, rows, cut(values, rows, max(CELL, 4 * k)), AROUND)
-        left, groups = _grow(cells, _seeds(cells), k, int(SHARE * len(rows)), labels, groups)
+        left, groups = group_in_tree(values, rows, k, labels, groups)
         stuck, rows = len(left) == len(rows), left
     labels[rows] = groups + mdav(matrix[rows], k)
     return labels
 
 
-def _seeds(cells: RowCells) -> NDArray[np.int64]:
+@jit(work=lambda values, rows, *_: 300.0 * len(rows) * values.shape[1])
+def group_in_tree(values, rows, k, labels, group):
+    """Grow a tree and group rows until a share is left; return these and the number of groups.
+
+    All steps are one kernel: apart they are compiled in three times the time, or not at all in a table of middle size.
+    """
+    cells = _cells(values, rows, cut(values, rows, max(CELL, 4 * k)), AROUND)
+    return _grow(cells, _seeds(cells), k, int(SHARE * len(rows)), labels, group)
+
+
+@jit
+def _seeds(cells):
     """Return all places, shell by shell from the outermost one, and cell by cell within a shell."""
-    outermost = np.argsort(-_from_mean(cells.columns))
-    shell = np.arange(len(outermost)) * SHELLS // max(1, len(outermost))
-    return outermost[np.argsort(shell * len(cells.starts) + cells.cell[outermost], kind="stable")]
-
-
-def _from_mean(columns: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the squared distance of each place to the mean."""
-    squared = np.empty(columns.shape[1], dtype=np.float32)
-    distances(columns, 0, columns.shape[1], columns.mean(axis=1), squared)
-    return squared
+    axes, count = cells.columns.shape
+    centre, squared = np.empty(axes, cells.columns.dtype), np.empty(count, cells.columns.dtype)
+    for axis in range(axes):
+        centre[axis] = total_of(cells.columns[axis]) / count
+    distances(cells.columns, 0, count, centre, squared)
+    for place in range(count):
+        squared[place] = -squared[place]  # the outermost first
+    inwards, keys = argsort(squared), np.empty(count, np.int64)
+    for rank in range(count):
+        keys[rank] = (rank * SHELLS // count * len(cells.starts) + cells.cell[inwards[rank]]) * count + rank
+    sort(keys, inwards)
+    return inwards
 
 
 @jit(work=lambda values, order, most: 20.0 * len(order))
@@ -132,30 +144,32 @@ def _cells(values, rows, starts, around):
     """Return the cells with their nearest cells, by the distances of their means."""
     axes, count = values.shape[1], len(starts) - 1
     columns, cell = np.empty((axes, len(rows)), values.dtype), np.empty(len(rows), np.int64)
-    for place in range(len(rows)):
-        columns[:, place] = values[rows[place]]
-    means = np.empty((axes, count), values.dtype)
-    low, high = np.empty_like(means), np.empty_like(means)
+    means, low, high = np.empty((3, axes, count), values.dtype)
+    alive = np.empty(count, np.int64)
     for number in range(count):
-        cell[starts[number] : starts[number + 1]] = number
+        alive[number] = starts[number + 1] - starts[number]
+        for place in range(starts[number], starts[number + 1]):
+            cell[place] = number
+            for axis in range(axes):
+                columns[axis, place] = values[rows[place], axis]
         for axis in range(axes):
             own = columns[axis, starts[number] : starts[number + 1]]
             means[axis, number], low[axis, number], high[axis, number] = _summary(own)
     few = min(around, count)
-    near = np.empty((count, few), np.int64)
-    near_low, near_high = np.empty((count, axes, few), values.dtype), np.empty((count, axes, few), values.dtype)
-    squared = np.empty(count, values.dtype)
+    near, squared = np.empty((count, few), np.int64), np.empty(count, values.dtype)
+    near_low, near_high = np.empty((2, count, axes, few), values.dtype)
     for number in range(count):
         distances(means, 0, count, means[:, number].copy(), squared)
         others = np.arange(count)
         if few < count:
             select(squared, others, few)
-        near[number] = others[:few]
         for place in range(few):
-            near_low[number, :, place] = low[:, others[place]]
-            near_high[number, :, place] = high[:, others[place]]
+            other = near[number, place] = others[place]
+            for axis in range(axes):
+                near_low[number, axis, place] = low[axis, other]
+                near_high[number, axis, place] = high[axis, other]
     places = np.arange(len(rows))
-    return RowCells(columns, rows, places, places.copy(), cell, starts, np.diff(starts), near, near_low, near_high)
+    return RowCells(columns, rows, places, places.copy(), cell, starts, alive, near, near_low, near_high)
 
 
 @jit
@@ -228,13 +242,13 @@ def _remove(cells, member):
     cells.alive[cell] -= 1
 
 
-@jit(work=lambda cells, seeds, k, enough, labels, group: 300.0 * len(seeds) * len(cells.columns))
+@jit
 def _grow(cells, seeds, k, enough, labels, group):
     """Group rows around the seeds until ``enough`` rows are left; return these and the number of groups."""
     left, kind = len(cells.rows), cells.columns.dtype
     boxes = np.empty(cells.near.shape[1], kind)
     visits = np.empty(min(VISITED, len(boxes)), np.int64), np.empty(min(VISITED, len(boxes)), kind)
-    squared = np.empty(np.diff(cells.starts).max(), kind)
+    squared = np.empty(len(cells.rows), kind)
     near, apart = np.empty(k, np.int64), np.empty(k, kind)
     for seed in seeds:
         if left <= max(enough, 2 * k):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
-from sfumato.kernels.sorting import argsort
+from sfumato.kernels.sorting import argsort, copy_to
 
 FEWEST, MOST = 2, 6  # groups that are dissolved together
 TOLERANCE = 1e-12  # a gain below this share of the largest squared distance in the window is a rounding error
@@ -111,7 +111,7 @@ def _opened(values, partition, chosen, k):
     rows, filled = np.empty(count, np.int64), 0
     for group in chosen:
         size = partition.sizes[group]
-        rows[filled : filled + size] = partition.members[group, :size]
+        copy_to(rows[filled : filled + size], partition.members[group, :size])
         filled += size
     inside, apart = np.empty((count, values.shape[1])), np.zeros((count, count))
     for place in range(count):
