@@ -3,21 +3,25 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-# the tests of a file run in one process, so that what they share is made and compiled once
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# The tests of a file run in one process, so that what they share is made and compiled once. The files that take longest
+# come first (tests/durations.json), not those with the most tests.
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # the first Python that is new enough; PYTHON=… chooses another
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test quick engines check docs generated bench replicate fuzz clean
+.PHONY: demo test durations quick engines check docs generated bench replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
 
 # tests run side by side, so none of them may take all cores for its small products of matrices
-test quick: export OPENBLAS_NUM_THREADS ?= 1
+test durations quick: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.dev
 	$(PYTEST) -m "not replication and not slow" --durations=25 --durations-min=2
+
+durations: $(VENV)/.dev  ## all tests, and how long each file takes, which decides their order; on an idle machine
+	$(PYTEST) -m "not replication and not slow" --record-durations
 
 quick: $(VENV)/.dev  ## the tests that take less than a second each: after every change, in about two minutes
 	$(PYTEST) -m "not replication and not slow" \

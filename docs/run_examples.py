@@ -120,7 +120,8 @@ class Session:
         sys.modules[self.module.__name__] = self.module  # where dataclasses of a page are looked for
         try:
             repeatable = mock.patch("sfumato.randomness.secrets.randbits", lambda _: 2026)
-            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), repeatable:
+            in_this_process = mock.patch("sfumato.comparison.compare.processors", lambda: 1)  # saves the imports
+            with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), repeatable, in_this_process:
                 for file in GIVEN:
                     shutil.copy(file, file.name)
                 for block in blocks:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,29 @@ if PROFILE == "sfumato":
     providers.is_local_module_file = lambda path: False
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+DURATIONS = Path(__file__).with_name("durations.json")  # seconds that each file took, rewritten by `make durations`
+WORTH_RECORDING = 2.0  # seconds: shorter files may come in any order
+took: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no process works on one while the others have ended."""
+    recorded = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.is_file() else {}
+    items.sort(key=lambda item: -recorded.get(item.nodeid.partition("::")[0], 0))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    took[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.getoption("--record-durations") and not hasattr(session.config, "workerinput"):
+        recorded = {file: round(seconds) for file, seconds in took.most_common() if seconds >= WORTH_RECORDING}
+        DURATIONS.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

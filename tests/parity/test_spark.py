@@ -156,15 +156,20 @@ class TestRelease:
         released = sf.Boxes(k=5).release(frame, schema=ROLES)
         assert released.table.to_arrow().num_rows == 6000
 
-    def test_an_assessment_counts_all_rows_and_is_in_the_report(self, spark, frame, files, tmp_path):
+    def test_an_assessment_counts_all_rows_and_is_in_the_report(self, spark, tmp_path, monkeypatch):
+        monkeypatch.setattr("sfumato.job.assess.SAMPLED", 400)
+        table, source = people(600), tmp_path / "in.parquet"
+        pq.write_table(table, source)
+        frame = spark.createDataFrame(table)
         made = sf.release_and_assess(
-            sf.Noise(level=0.5), frame, schema=ROLES, engine=sf.Spark(spark, block_rows=2000), into=tmp_path / "out"
+            sf.Noise(level=0.5), frame, schema=ROLES, engine=sf.Spark(spark, block_rows=200), into=tmp_path / "out"
         )
         report = html.unescape((tmp_path / "out" / "report.html").read_text()).replace("<wbr>", "")
         assert f"{made.assessment.verdict}." in report
+        assert "a random sample of 400 rows" in made.assessment.sample_note
         assert made.assessment.sample_note in report
         released = sf.read_release(tmp_path / "out")
-        apart = [sf.assess(frame, released, engine=sf.Spark(spark)), sf.assess(f"{files.parent}/*/*.parquet", released)]
+        apart = [sf.assess(frame, released, engine=sf.Spark(spark)), sf.assess(source, released)]
         counted = ("copies, all columns", "smallest group", "unique people in the original")
         found = [{name: one[name].value for name in counted[:1]} for one in (made.assessment, *apart)]
         assert found[0] == found[1] == found[2]
@@ -346,43 +351,47 @@ class TestTasks:
         assert contents[0] == contents[1]
 
 
+def start_alone(files, into, **environment):
+    """Start a release on the command line, in a process of its own without a session."""
+    code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
+    options = [f"--role={name}={role}" for name, role in ROLES.items()]
+    options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
+    command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    given = {name: value for name, value in (os.environ | environment).items() if value is not None}
+    return subprocess.Popen(command, env=given, start_new_session=True, **pipes)
+
+
+def release_alone(files, into, **environment):
+    run = start_alone(files, into, **environment)
+    output, errors = run.communicate()
+    return subprocess.CompletedProcess(run.args, run.returncode, output, errors)
+
+
+@pytest.fixture(scope="module")
+def alone(spark, files, tmp_path_factory):
+    """A release in an environment that is not activated: the first python3 of the path has none of the packages."""
+    folder, python = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("bin") / "python3"
+    python.write_text("#!/bin/sh\nexit 9\n")
+    python.chmod(0o755)
+    environment = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "PYSPARK_PYTHON": None}
+    return folder, release_alone(files, folder / "out", **environment)
+
+
 class TestOwnSession:
-    def released(self, files, into, **environment):
-        run = self.started(files, into, **environment)
-        output, errors = run.communicate()
-        return subprocess.CompletedProcess(run.args, run.returncode, output, errors)
+    def test_the_environment_need_not_be_activated(self, alone):
+        assert alone[1].returncode == 0, alone[1].stderr
 
-    def started(self, files, into, **environment):
-        """Start a release on the command line, in a process of its own without a session."""
-        code = "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
-        options = [f"--role={name}={role}" for name, role in ROLES.items()]
-        options += ["--k", "5", "--engine", "spark", "--master", "local[1]", "-o", str(into)]
-        command = [sys.executable, "-c", code, "release", str(files / "part0.parquet"), *options]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        given = {name: value for name, value in (os.environ | environment).items() if value is not None}
-        return subprocess.Popen(command, env=given, start_new_session=True, **pipes)
-
-    def test_a_session_is_started_for_a_master_and_stopped(self, spark, files, tmp_path):
-        done = self.released(files, tmp_path / "out")
-        assert done.returncode == 0, done.stderr
-        assert verify_bundle(tmp_path / "out").holds
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.toml"]  # with its project file
-
-    def test_the_environment_need_not_be_activated(self, spark, files, tmp_path):
-        """The first python3 of the path has none of the packages."""
-        python = tmp_path / "bin" / "python3"
-        python.parent.mkdir()
-        python.write_text("#!/bin/sh\nexit 9\n")
-        python.chmod(0o755)
-        environment = {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}", "PYSPARK_PYTHON": None}
-        done = self.released(files, tmp_path / "out", **environment)
-        assert done.returncode == 0, done.stderr
+    def test_a_session_is_started_for_a_master_and_stopped(self, alone):
+        folder, _ = alone
+        assert verify_bundle(folder / "out").holds
+        assert sorted(path.name for path in folder.iterdir()) == ["out", "out.toml"]  # with its project file
 
     def test_a_killed_driver_leaves_nothing_that_others_can_read(self, spark, files, tmp_path):
         """Spark's own folders of sorted rows can be read by all users, so they are in the private one."""
         (tmp_path / "java").mkdir()
-        options = f"-Djava.io.tmpdir={tmp_path / 'java'}"
-        run = self.started(files, tmp_path / "out", JAVA_TOOL_OPTIONS=options)
+        options = f"{os.environ['JAVA_TOOL_OPTIONS']} -Djava.io.tmpdir={tmp_path / 'java'}"
+        run = start_alone(files, tmp_path / "out", JAVA_TOOL_OPTIONS=options)
         while run.poll() is None and not (left := list(tmp_path.glob(".out.*.work/blocks"))):
             time.sleep(0.01)
         os.killpg(run.pid, signal.SIGKILL)
@@ -396,7 +405,7 @@ class TestOwnSession:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["java", "out"]
 
     def test_spark_that_does_not_start_is_said_plainly(self, spark, files, tmp_path):
-        done = self.released(files, tmp_path / "out", JAVA_HOME=str(tmp_path / "no java"))
+        done = release_alone(files, tmp_path / "out", JAVA_HOME=str(tmp_path / "no java"))
         assert done.returncode == 2
         assert "install Java 17" in done.stderr
         assert "Traceback" not in done.stderr

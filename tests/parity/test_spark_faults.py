@@ -85,6 +85,12 @@ def disturbed(disturbance: Disturbance) -> sf.Boxes:
     return DisturbedBoxes(k=5)
 
 
+def release_in_memory(into: Path) -> dict[str, bytes]:
+    """Make a small release that a failure must leave as it is, and return its files."""
+    sf.Boxes(k=5).release({"x": np.arange(20.0)}, schema={"x": "quasi"}, into=into)
+    return contents(into)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -204,8 +210,7 @@ class TestTargets:
     def test_a_broken_promise_leaves_the_old_release(self, spark, frame, tmp_path, monkeypatch):
         into, engine = tmp_path / "out", sf.Spark(spark)
         small = frame.limit(600)
-        sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
-        before = (into / "manifest.json").read_bytes()
+        before = release_in_memory(into)
         written = PartWriter.parts
 
         def tampered(self, parts):
@@ -216,7 +221,7 @@ class TestTargets:
         monkeypatch.setattr(PartWriter, "parts", tampered)
         with pytest.raises(sf.SfumatoError, match="as it was written"):
             sf.Boxes(k=5).release(small, schema=ROLES, engine=engine, into=into)
-        assert (into / "manifest.json").read_bytes() == before
+        assert contents(into) == before
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
     def test_rows_that_get_lost_between_blocks_are_noticed(self, spark, frame, tmp_path, monkeypatch):
@@ -260,8 +265,7 @@ class TestTargets:
             released(spark, frame, "/proc/out")
 
     def test_executors_that_must_not_write(self, spark, frame, tmp_path):
-        released(spark, frame, tmp_path / "out")
-        before = contents(tmp_path / "out")
+        before = release_in_memory(tmp_path / "out")
 
         def refused(number: int) -> None:
             raise PermissionError(13, "secret 4711")
@@ -273,8 +277,7 @@ class TestTargets:
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
     def test_work_that_is_cancelled_on_the_cluster(self, spark, frame, tmp_path):
-        released(spark, frame, tmp_path / "out")
-        before = contents(tmp_path / "out")
+        before = release_in_memory(tmp_path / "out")
         (tmp_path / "marks").mkdir()
         mark = tmp_path / "marks" / "started"
 
@@ -317,8 +320,7 @@ class TestFullDisk:
     @pytest.mark.parametrize("kilobytes", [110, 135, 170])
     def test_in_any_phase(self, kilobytes, spark, frame, disk):
         folder = disk(kilobytes)
-        sf.Boxes(k=5).release({"x": np.arange(20.0)}, schema={"x": "quasi"}, into=folder / "out")
-        before = contents(folder / "out")
+        before = release_in_memory(folder / "out")
         with pytest.raises(OptionError, match="space"):
             released(spark, frame, folder / "out")
         assert contents(folder / "out") == before

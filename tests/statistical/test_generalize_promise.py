@@ -166,7 +166,9 @@ def codes_of(recoding, cells: pa.ChunkedArray, kind) -> np.ndarray:
         return recoding.codes(Table(pa.table({recoding.name: cells}), {recoding.name: kind}))
     shown = dict(zip(recoding.distinct.values.to_pylist(), recoding.cells.to_pylist(), strict=True))
     words = {word: number for number, word in enumerate(dict.fromkeys(shown.values()), start=1)}
-    return np.array([words[shown[value]] if value in shown else 0 for value in cells.to_pylist()])
+    coded = cells.combine_chunks().dictionary_encode()
+    codes = np.array([words[shown[value]] if value in shown else 0 for value in coded.dictionary.to_pylist()])
+    return codes[np.asarray(coded.indices)]
 
 
 def promise_is_kept(outcomes: list[Outcome], beta: float) -> bool:

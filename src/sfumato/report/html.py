@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -77,6 +78,7 @@ class Report:
         return cls(page=page, numbers=to_json({**as_plain(shown), "assessment": assessment}) + "\n")
 
 
+@cache  # templates take longer to compile than a report to render
 def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environment:
     """Return the templates, and those of other loaders, with the filters that all pages share."""
     loader = jinja2.ChoiceLoader([*others, jinja2.PackageLoader("sfumato.report")])

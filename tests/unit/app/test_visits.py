@@ -40,6 +40,15 @@ def visitor(person) -> Person:
     return person
 
 
+@pytest.fixture(scope="module")
+def lasting(server) -> Iterator[Person]:
+    """A visitor with a table that several tests share, because it takes seconds to open one."""
+    made = Person(server)
+    made.upload(PEOPLE, "t.csv")
+    yield made
+    made.post("/close")
+
+
 class TestTwoTabs:
     def test_a_form_about_the_table_before_changes_nothing(self, visitor):
         form = hidden(visitor.get("/columns").text, "table")
@@ -73,7 +82,13 @@ class TestTwoTabs:
         assert "442 rows and 5 columns" in person.get("/columns").text
 
 
-class TestMistakes:
+class TestFields:
+    """Values that forms do not send; one table is enough, because nothing of them is kept."""
+
+    @pytest.fixture
+    def visitor(self, lasting) -> Person:
+        return lasting
+
     @pytest.mark.parametrize(
         ("path", "fields"),
         [
@@ -98,6 +113,8 @@ class TestMistakes:
         assert visitor.get("/risks").status == 200
         assert visitor.post("/risks", {"population": "1.000"}).status == 200
 
+
+class TestMistakes:
     def test_an_error_of_a_field_does_not_offer_to_read_the_table_again(self, visitor):
         answer = visitor.post("/method", {"method": "mdav", "option-k": "many"})
         assert answer.status == 400
@@ -105,9 +122,9 @@ class TestMistakes:
         assert "/open/again" in visitor.get("/open").text
         assert "/open/again" in visitor.upload(b"", "empty.csv").text
 
-    def test_a_run_that_fails_leads_to_the_page_that_says_why(self, visitor):
-        visitor.post("/method", {"method": "mdav", "option-k": "5000"})
-        page = visitor.post("/run", {}).text
+    def test_a_run_that_fails_leads_to_the_page_that_says_why(self, lasting):
+        lasting.post("/method", {"method": "mdav", "option-k": "5000"})
+        page = lasting.post("/run", {}).text
         assert "Run 1 made no release" in page
         assert "What to try" in page
 
@@ -121,9 +138,9 @@ class TestMistakes:
         job = re.search(r'data-job="(\w+)"', server.call("GET", "/run", Cookie=visitor.cookie).text)[1]
         visitor.post("/cancel", {"job": job})
 
-    def test_the_page_before_the_run_shows_the_options_that_were_given(self, visitor):
-        assert "Statistics to keep" not in visitor.post("/method", {"method": "mdav", "option-k": "3"}).text
-        assert "keep = 0.5" in visitor.post("/method", {"method": "pram", "option-keep": "0.5"}).text
+    def test_the_page_before_the_run_shows_the_options_that_were_given(self, lasting):
+        assert "Statistics to keep" not in lasting.post("/method", {"method": "mdav", "option-k": "3"}).text
+        assert "keep = 0.5" in lasting.post("/method", {"method": "pram", "option-keep": "0.5"}).text
 
 
 class TestTrees:

@@ -55,7 +55,7 @@ ONE_SIDED = 1.645  # standard errors below the estimate: 95 % confidence
 SMALLEST_RATIO, RATIOS = 1e-3, 40  # of the mixture: the smallest ratio of a grid, and how many it has
 BINS = 4  # per unit of log π, in which cells are alike for the mixture
 EM_ROUNDS = 50
-HALVINGS = 40  # of the range of a multiplier
+NEWTON_STEPS, SMALLEST_STEP = 40, 1e-9  # at most this many for a multiplier; after a smaller one it is exact
 STEP = 1e-3  # relative change of a probability for a numerical derivative
 
 
@@ -260,15 +260,20 @@ def _within_one(shares: NDArray[np.float64], ratios: NDArray[np.float64]) -> NDA
     """Return the likeliest weights for these expected shares of the rows with Σ weight/θ ≤ 1.
 
     The cells of all rows together have Σ π = Σ p/θ, which is at most 1. Few rows that share a cell could else be taken
-    for a sign that all cells are thin. By Lagrange, a weight is its share divided by 1 − b + b/θ.
+    for a sign that all cells are thin. By Lagrange, a weight is its share divided by 1 − b + b/θ. The sum is a convex
+    function of b that is too large at 0, so Newton's steps approach the smallest b from below.
     """
     if shares @ (1.0 / ratios) <= 1.0:
         return shares
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
-        b = (low + high) / 2.0
-        low, high = (b, high) if (shares / (1.0 - b + b / ratios)) @ (1.0 / ratios) > 1.0 else (low, b)
-    weights = shares / (1.0 - high + high / ratios)
+    b, slopes = 0.0, 1.0 - ratios
+    for _ in range(NEWTON_STEPS):
+        denominators = ratios + b * slopes
+        parts = shares / denominators
+        step = (parts.sum() - 1.0) / (parts @ (slopes / denominators))
+        b = min(b + step, 1.0)
+        if step < SMALLEST_STEP:
+            break
+    weights = shares / (1.0 - b + b / ratios)
     return np.asarray(weights / weights.sum())
 
 
