@@ -14,7 +14,7 @@ from sfumato.plan.plan import FAULT, format_count
 from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Role
-from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
+from sfumato.schema.pseudonyms import Preparation, SecretKey, prepare, read_or_create_key
 from sfumato.schema.recognition.names import identifier_by_name
 from sfumato.schema.recognition.roles import identifiers_of_people
 from sfumato.schema.schema import FittedTable, Schema
@@ -55,7 +55,10 @@ class Prepared(Preparation):
 
 
 def prepare_source(
-    method: Method, opened: Any, key: str | Path | None, change: Callable[[Any, Callable[..., FittedTable]], Any]
+    method: Method,
+    opened: Any,
+    key: str | Path | SecretKey | None,
+    change: Callable[[Any, Callable[..., FittedTable]], Any],
 ) -> tuple[Any, Prepared]:
     """Return the opened source with pseudonyms and shifted dates, if its schema asks for them, and what was done.
 
@@ -76,7 +79,7 @@ def prepare_source(
     return change(opened, work), done[0]
 
 
-def require_possible(method: Method, schema: Schema, key: str | Path | None) -> None:
+def require_possible(method: Method, schema: Schema, key: str | Path | SecretKey | None) -> None:
     """Raise before any work if the method or a missing key rules out what the schema asks for."""
     named = schema.pseudonym_columns
     if named and key is None:

@@ -59,6 +59,10 @@ SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the repor
 @wrap_memory_errors
 def release(method: Method, table: Any, **given: Any) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
+    release_linked = getattr(type(table), "release_with", None)
+    if release_linked is not None:  # several tables at once
+        linked: Release = release_linked(table, method, **given)
+        return linked
     return make_release(Job.of(table, method=method, **given))
 
 
@@ -195,7 +199,7 @@ def make_release(job: Job) -> Release:
     with job.engine.session(job.destination) as session, _open_ledger(job) as ledger:
         opened = session.open(job.source, job.schema)
         if not roles_are_known:
-            _warn_of_suggestions(opened.schema, given)
+            warn_of_suggestions(opened.schema, given)
         return _make_in_session(job, session, opened, randomness, ledger)
 
 
@@ -225,7 +229,7 @@ def _make_in_session(
     _require_whole(method, survey, session)
     told = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
     log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
-    plan = method.plan(survey, protected, randomness)
+    plan = (job.make_plan or method.plan)(survey, protected, randomness)
     _require_whole(plan, survey, session)
     shared: tuple[SharedReleases, ...] = ()
     if ledger is not None:
@@ -294,7 +298,7 @@ def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomne
     return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
 
 
-def _warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
+def warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
     """Warn of columns that are removed without having been asked for, and of all roles if none was given."""
     suggested = [column for column in schema.columns if column.reason]
     removed = [f"{column.name!r} ({column.reason})" for column in suggested if column.role is Role.IDENTIFIER]
