@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from html import escape
@@ -20,7 +20,6 @@ from sfumato.plan.plan import Finding, format_count
 from sfumato.release.bundle import check_formats, fill_bundle, sha256, write_linked
 from sfumato.release.bundle_check import BundleCheck, FileCheck
 from sfumato.release.manifest import NO_GUARANTEE, SEAL, Manifest, is_sealed, seal
-from sfumato.release.read import read_release, verify_bundle
 from sfumato.release.release import Release
 from sfumato.release.target import MANIFEST
 from sfumato.table.groups import group_labels
@@ -310,21 +309,19 @@ def link_releases(
     return LinkedRelease(tables, replace(manifest, findings=(finding,)))
 
 
-def read_linked(folder: Path, *, verify: bool) -> LinkedRelease:
-    """Read the folder of a release of linked tables."""
+def read_linked(folder: Path, read: Callable[[Path], Release]) -> LinkedRelease:
+    """Read the folder of a release of linked tables as it is; ``read`` reads the folder of one table."""
     manifest = LinkedManifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
-    if verify:
-        check_linked(folder).require_held(may_be_absent=True)
-    tables = {name: read_release(folder / name, verify=False) for name in manifest.tables}
-    return LinkedRelease(tables, replace(manifest, findings=(manifest.recount(tables),)) if verify else manifest)
+    return LinkedRelease({name: read(folder / name) for name in manifest.tables}, manifest)
 
 
-def check_linked(folder: Path) -> BundleCheck:
-    """Check the bundle of each table, and recount what they tell together."""
+def check_linked(
+    folder: Path, read: Callable[[Path], Release], check: Callable[[Path, Release], BundleCheck]
+) -> BundleCheck:
+    """Check the bundle of each table by ``check``, and recount what they tell together."""
     text = (folder / MANIFEST).read_bytes().decode(errors="replace")
-    manifest = LinkedManifest.from_json(text)
-    checks = {name: verify_bundle(folder / name) for name in manifest.tables}
-    tables = {name: read_release(folder / name, verify=False) for name in manifest.tables}
+    manifest, tables = LinkedManifest.from_json(text), read_linked(folder, read).tables
+    checks = {name: check(folder / name, one) for name, one in tables.items()}
     finding = manifest.recount(tables)
     faults = [] if is_sealed(text) else [f"{MANIFEST} changed"]
     if [replace(one, fix="") for one in manifest.findings] != [replace(finding, fix="")]:

@@ -84,7 +84,9 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
         if folder is not None and linked_tables(folder):
             from sfumato.release.linked import read_linked
 
-            return read_linked(folder, verify=verify)
+            if verify:
+                verify_bundle(folder).require_held(may_be_absent=True)
+            return read_linked(folder, _from_folder)
         if folder is not None:
             release = _from_folder(folder)
             if verify:
@@ -114,7 +116,7 @@ def verify_bundle(folder: str | Path) -> BundleCheck:
     if linked_tables(place):
         from sfumato.release.linked import check_linked
 
-        return check_linked(place)
+        return check_linked(place, _from_folder, _check)
     return _check(place, _from_folder(place))
 
 
