@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import CannotRelease, OptionError
+from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.risk import HouseholdRisk
 from sfumato.plan.claims.rows import DatesShifted, Pseudonyms, SharedHistory
 from sfumato.plan.plan import FAULT, format_count
 from sfumato.plan.questions import GroupSizesOf, MissingIn
@@ -187,6 +188,17 @@ def promise_history(claims: Sequence[Claim[Any]], schema: Schema) -> tuple[Share
         for claim in claims
         if isinstance(claim, KAnonymity)
     )
+
+
+def tell_households(claims: Sequence[Claim[Any]], schema: Schema) -> tuple[HouseholdRisk, ...]:
+    """Return the measure of household risk, if a column has that role and a promise makes groups."""
+    homes = schema.names(Role.HOUSEHOLD)
+    if len(homes) > 1:
+        raise SchemaError("At most one column may have the role household.", found=", ".join(map(repr, homes)))
+    groups = next((claim.columns for claim in claims if isinstance(claim, KAnonymity)), None)
+    if not homes or groups is None:
+        return ()
+    return (HouseholdRisk(columns=groups, household=homes[0], person=schema.person),)
 
 
 def require_no_person(work: Work, person: str | None) -> None:

@@ -23,6 +23,7 @@ from sfumato.job.people import (
     require_one_row_each,
     require_people,
     require_unlinked,
+    tell_households,
 )
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
@@ -218,7 +219,7 @@ def _make_in_session(
     method = job.method
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
-    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON)
+    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON).without(Role.HOUSEHOLD)
     _require_workable(source.rows, source.schema)
     people = count_people(session, source, randomness)
     require_enough_people(method, people)
@@ -227,8 +228,8 @@ def _make_in_session(
         require_people(repeated)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
-    told = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
-    log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
+    size = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
+    log.info("%s, %d columns: planning with %s", size, len(protected.columns), method.name)
     plan = (job.make_plan or method.plan)(survey, protected, randomness)
     _require_whole(plan, survey, session)
     shared: tuple[SharedReleases, ...] = ()
@@ -241,7 +242,8 @@ def _make_in_session(
     history = promise_history(plan.claims, opened.schema)
     if not history:
         require_one_row_each(prepared, plan.claims)
-    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared)
+    told = tell_households(plan.claims, source.schema)
+    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared, *told)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
     if protected.person not in prepared.pseudonyms:
