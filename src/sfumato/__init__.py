@@ -19,6 +19,7 @@ FACE: dict[str, dict[str, str]] = {
         "read": "sfumato.sources.files",
         "Table": "sfumato.table.table",
         "Schema": "sfumato.schema.schema",
+        "LinkedTables": "sfumato.job.linked",
         "Database": "sfumato.sources.database",
     },
     "Risk of a table as it is": {
@@ -37,6 +38,7 @@ FACE: dict[str, dict[str, str]] = {
     "Releases and statistics": {
         "Release": "sfumato.release.release",
         "read_release": "sfumato.release.read",
+        "LinkedRelease": "sfumato.release.linked",
         "Estimate": "sfumato.statistics.estimate",
         "RegressionEstimate": "sfumato.statistics.estimate",
         "GroupedEstimate": "sfumato.statistics.estimate_records",
@@ -61,6 +63,8 @@ FACE: dict[str, dict[str, str]] = {
         "release_and_assess": "sfumato.job.release",
         "compose": "sfumato.release.composition",
         "Composition": "sfumato.release.composition",
+        "joining_attack": "sfumato.measures.privacy.attacks.joining",
+        "JoiningRisk": "sfumato.measures.privacy.attacks.joining",
         "AssessedRelease": "sfumato.job.release",
         "split_holdout": "sfumato.measures.assess",
         "compare": "sfumato.comparison.compare",

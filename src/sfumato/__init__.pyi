@@ -9,9 +9,12 @@ from sfumato.errors import SfumatoWarning as SfumatoWarning
 from sfumato.job.assess import assess as assess
 from sfumato.job.inspect import quasi_identifiers as quasi_identifiers
 from sfumato.job.inspect import uniqueness as uniqueness
+from sfumato.job.linked import LinkedTables as LinkedTables
 from sfumato.job.release import AssessedRelease as AssessedRelease
 from sfumato.job.release import release_and_assess as release_and_assess
 from sfumato.measures.assess import split_holdout as split_holdout
+from sfumato.measures.privacy.attacks.joining import JoiningRisk as JoiningRisk
+from sfumato.measures.privacy.attacks.joining import joining_attack as joining_attack
 from sfumato.methods.boxes.method import Boxes as Boxes
 from sfumato.methods.generalize.method import Generalize as Generalize
 from sfumato.methods.microaggregate.method import Microaggregate as Microaggregate
@@ -38,6 +41,7 @@ from sfumato.recommendation.records import Recommendation as Recommendation
 from sfumato.release.assessment import Assessment as Assessment
 from sfumato.release.composition import Composition as Composition
 from sfumato.release.composition import compose as compose
+from sfumato.release.linked import LinkedRelease as LinkedRelease
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
 from sfumato.release.synthetic import CombinedEstimate as CombinedEstimate

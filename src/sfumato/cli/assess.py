@@ -60,7 +60,7 @@ def assess(
     from sfumato.measures.assess import ComparisonOptions
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
-    from sfumato.release.read import read_release
+    from sfumato.release.read import read_one_table
     from sfumato.release.target import resolve_folder
 
     if pictures is not None:
@@ -72,7 +72,7 @@ def assess(
     how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
     if not job.engine.in_memory:
         _require_no_pictures(pictures is not None or worst > 0, job.engine.name)
-    measured = measure_release(job, read_release(release), others, how)
+    measured = measure_release(job, read_one_table(release), others, how)
     if pictures is not None:
         _draw(measured.subject, Path(pictures), measured.assessment.method)
     exposed = most_exposed(people_of(measured.subject), worst) if worst else ()

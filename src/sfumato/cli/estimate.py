@@ -63,7 +63,7 @@ def estimate(
     Example: sfumato estimate out "corr(age, income)" "mean(income | sex = f)"
     """
     from sfumato.errors import OptionError
-    from sfumato.release.read import read_release
+    from sfumato.release.read import read_one_table
     from sfumato.report import terminal
     from sfumato.report.usefulness import usefulness
     from sfumato.statistics.bounds.enclosure import EstimateBudget
@@ -77,7 +77,7 @@ def estimate(
         raise OptionError("--importance and --accuracy need --joint.", fix="add --joint --wide-boxes fuzzy")
     if joint and wide_boxes == "keep":
         raise OptionError("--joint needs --wide-boxes dismiss or --wide-boxes fuzzy.", found="--wide-boxes keep")
-    read = read_release(release)
+    read = read_one_table(release)
     if read.manifest is None and not any(is_interval(name, read.table.kinds) for name in read.names):
         console.say(
             f"warning: {release} has neither a manifest nor ranges (x_low, x_high), so these are statistics of its own "

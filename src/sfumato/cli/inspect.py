@@ -86,13 +86,16 @@ def inspect(
     job = options.job_of(file, reading, place, engine, schema=schema_of(schema, role))
     with open_for_inspection(job) as opened:
         columns = inspection.inspect(opened.survey, opened.schema, seconds=limit and _left(end))
+        homes = opened.household_risk()
         if not json:
             console.show(terminal.inspection(columns))
+            console.show_text("" if homes is None else f"Households: {homes.found}.\n")
         sets = _identifying(opened, alpha, population, max_size, limit and end)
     if json:
         searched = {"complete": sets.complete, "coverage": sets.coverage} if sets is not None else {}
         identifying = None if sets is None else asdict(sets) | searched
-        console.show_json({**asdict(columns), "not_counted": columns.not_counted, "identifying": identifying})
+        found = {**asdict(columns), "not_counted": columns.not_counted, "identifying": identifying}
+        console.show_json(found | ({} if homes is None else {"households": homes}))
     elif sets is not None:
         console.show(terminal.identifying(sets))
 

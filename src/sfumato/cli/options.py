@@ -29,7 +29,7 @@ ROLE = typer.Option(
     [],
     "--role",
     metavar="COLUMN=ROLE",
-    help="Role of a column: identifier, quasi, sensitive, person, other or weight; repeatable.",
+    help="Role of a column: identifier, quasi, sensitive, person, household, other or weight; repeatable.",
 )
 PERSON = typer.Option(
     None,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sfumato.cli import console, options
-from sfumato.job.request import Request, split_names
+from sfumato.job.request import READING, Request, source_of, split_names
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
     from sfumato.methods.base import Method
     from sfumato.methods.search_budget import SearchProgress
+    from sfumato.release.linked import LinkedRelease
     from sfumato.release.release import Release
     from sfumato.report.html import Report
     from sfumato.report.summary import Summary
@@ -30,7 +31,12 @@ PROJECT = "sfumato.toml"
 class ReleaseOptions:
     """All options of a request; those of methods come from the flags that are declared for them."""
 
-    file: str | None = typer.Argument(None, metavar="[FILE]", help=f"{options.FILE_HELP} Not needed with --project.")
+    file: list[str] | None = typer.Argument(
+        None,
+        metavar="[FILE]…",
+        help=f"{options.FILE_HELP} Not needed with --project. Several files are linked tables of the same people: they "
+        "need --person, and roles are given as --quasi visits.year.",
+    )
     out: str | None = typer.Option(
         None,
         "-o",
@@ -107,12 +113,21 @@ class ReleaseOptions:
         help="Shift all dates of a person by the same random number of days, before the method. No guarantee.",
     )
     by: str | None = typer.Option(None, "--by", metavar="COLUMN", help="Column that tells people apart: --shift-dates.")
-    days: int | None = typer.Option(None, "--days", help="Largest shift to either side, for --shift-dates; 180.")
+    days: int | None = typer.Option(None, "--days", help="Largest shift of dates; 180. Of several files: shift all.")
     rows_not_people: bool = typer.Option(
         False,
         "--rows-not-people",
         help="Count rows although people have several of them: an identifier that is removed repeats. Told in the "
         "manifest and the report.",
+    )
+    facts: int | None = typer.Option(
+        None, "--facts", help="Of several files: rows of a person that an intruder may know besides her first; 1."
+    )
+    index_date: str | None = typer.Option(
+        None,
+        "--index-date",
+        metavar="COLUMN",
+        help="Of several files: a date of each person since which all other dates are counted in days.",
     )
     reading: options.ReadingOptions
 
@@ -123,7 +138,7 @@ class ReleaseOptions:
 
         same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory", "csv_formulas")
         given = Request(
-            input=self.file,
+            input=self.file[0] if self.file else None,
             target=self.out,
             options=options.chosen_options(self.flags, self.option),
             schema=self.roles.schema,
@@ -154,8 +169,12 @@ def release(*, given: ReleaseOptions, seed: int | None = options.SECRET_SEED, js
     (`sfumato run DIR.toml`).
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
+    Example: sfumato release patients.csv visits.csv --person id -o out -k 5 --quasi birth,visits.year
     """
-    _make_requested(given.request, seed=seed, as_json=json)
+    if given.file and len(given.file) > 1:
+        _make_linked(given, seed=seed, as_json=json)
+    else:
+        _make_requested(given.request, seed=seed, as_json=json)
 
 
 def run(
@@ -202,6 +221,58 @@ def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> Non
     if isinstance(job.destination, Folder):
         console.say(f"· {write_project(request.for_project_file(schema))}")
     largest.start_cache(np.zeros(1))
+
+
+def _make_linked(given: ReleaseOptions, *, seed: int | None, as_json: bool) -> None:
+    """Release several files of the same people together, and print what was found."""
+    from sfumato.job.linked import (
+        LinkedTables,
+        names_of_files,
+        require_linked_request,
+        roles_of_tables,
+        schemas_of,
+    )
+    from sfumato.release.destination import Folder
+
+    request = given.request
+    require_linked_request(request, given.roles.person)
+    names = names_of_files(given.file or [])
+    console.say_progress()
+    folder = Folder(request.target or "", request.formats or None, request.csv_formulas or "escape")
+    sources = [source_of(file, request.reading or READING).read() for file in given.file or []]
+    named = dict(zip(names, sources, strict=True))
+    schema = roles_of_tables(schemas_of(request.schema, names), request.roles, named)
+    linked = LinkedTables(
+        named,
+        person=given.roles.person or "",
+        facts=given.facts or 1,
+        index_date=given.index_date,
+        shift_days=given.days,
+    )
+    asked: dict[str, Any] = {"key": request.key, "ledger": request.ledger, "engine": request.engine or "auto"}
+    released: Any = request.make_method().release(linked, schema=schema, into=folder, seed=seed, **asked)
+    console.say(f"· written to {request.target}")
+    _show_linked(released, request.target or "", as_json=as_json)
+
+
+def _show_linked(released: LinkedRelease, target: str, *, as_json: bool) -> None:
+    from sfumato.measures.privacy.attacks.joining import joining_attack
+    from sfumato.release.target import resolve_folder
+    from sfumato.report import terminal
+
+    if as_json:
+        tables = {name: one.manifest for name, one in released.tables.items()}
+        found: dict[str, Any] = {"manifest": released.manifest, "tables": tables, "joining": joining_attack(released)}
+        console.show_json({"folder": str(resolve_folder(target))} | found)
+        return
+    for name, one in released.tables.items():
+        assert one.manifest is not None
+        console.show_text(f"{name}\n")
+        console.show(terminal.treatments(one.manifest), "", terminal.findings(one.findings), "")
+    console.show_text("all tables together\n")
+    console.show(terminal.findings(released.findings), "")
+    console.show_text("whoever joins the tables and knows, besides a person's row in the table of people,\n")
+    console.show_text("".join(f"  {one}\n" for one in joining_attack(released)))
 
 
 def _read(job: Job, request: Request) -> tuple[Job, Schema]:

@@ -12,14 +12,19 @@ import numpy as np
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import wrap_memory_errors
 from sfumato.job.job import Job
+from sfumato.job.people import tell_households
+from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.risk import uniqueness as counts
 from sfumato.risk.from_survey import quasi_identifiers_from_survey, uniqueness_from_survey
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
+from sfumato.schema.columns import Role
 from sfumato.table.groups import first_rows, group_labels
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
+    from sfumato.plan.plan import Finding
     from sfumato.plan.survey import Survey
     from sfumato.risk.quasi_identifiers import QuasiIdentifiers
     from sfumato.risk.set_search import Progress
@@ -35,6 +40,14 @@ class InspectedTable:
     survey: Survey
     schema: Schema
     table: Table | None = None
+
+    def household_risk(self) -> Finding | None:
+        """Return the risk of households by all quasi-identifiers, if a column has that role and the table is here."""
+        quasi = self.schema.names(Role.QUASI)
+        if self.table is None or not quasi or not self.schema.names(Role.HOUSEHOLD):
+            return None
+        told = tell_households([KAnonymity(k=1, columns=quasi)], self.schema)
+        return told[0].measure(Evidence(self.table, self.table, np.arange(self.table.rows)))
 
     def quasi_identifiers(self, options: SetSearchOptions) -> QuasiIdentifiers:
         """Search the quasi-identifiers, by exact counts in memory and by sketches elsewhere."""

@@ -6,7 +6,7 @@ further as it was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,10 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
     from sfumato.methods.base import Method
+    from sfumato.plan.plan import Plan
+    from sfumato.plan.survey import Survey
+    from sfumato.randomness import Randomness
+    from sfumato.schema.pseudonyms import SecretKey
 
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None
 
@@ -52,7 +56,8 @@ class Job:
     method: Method | None = None  # None: the table is only looked at
     destination: Destination | None = None  # None: nothing is written
     assessment: AssessmentWishes | None = None  # None: the release is not assessed
-    key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
+    key: str | Path | SecretKey | None = None  # secret key of pseudonyms and shifted dates, or the file with it
+    make_plan: Callable[[Survey, Schema, Randomness], Plan] | None = None  # None: the method makes the plan
     rows_not_people: bool = False  # whether promises may count rows although a person may have several
     ledger: str | Path | None = None  # private file that knows what earlier releases told about whom
     seed: int | None = None

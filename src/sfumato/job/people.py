@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import CannotRelease, OptionError
+from sfumato.errors import CannotRelease, OptionError, SchemaError
 from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.risk import HouseholdRisk
 from sfumato.plan.claims.rows import DatesShifted, Pseudonyms, SharedHistory
 from sfumato.plan.plan import FAULT, format_count
 from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Role
-from sfumato.schema.pseudonyms import Preparation, prepare, read_or_create_key
+from sfumato.schema.pseudonyms import Preparation, SecretKey, prepare, read_or_create_key
 from sfumato.schema.recognition.names import identifier_by_name
 from sfumato.schema.recognition.roles import identifiers_of_people
 from sfumato.schema.schema import FittedTable, Schema
@@ -55,7 +56,10 @@ class Prepared(Preparation):
 
 
 def prepare_source(
-    method: Method, opened: Any, key: str | Path | None, change: Callable[[Any, Callable[..., FittedTable]], Any]
+    method: Method,
+    opened: Any,
+    key: str | Path | SecretKey | None,
+    change: Callable[[Any, Callable[..., FittedTable]], Any],
 ) -> tuple[Any, Prepared]:
     """Return the opened source with pseudonyms and shifted dates, if its schema asks for them, and what was done.
 
@@ -76,7 +80,7 @@ def prepare_source(
     return change(opened, work), done[0]
 
 
-def require_possible(method: Method, schema: Schema, key: str | Path | None) -> None:
+def require_possible(method: Method, schema: Schema, key: str | Path | SecretKey | None) -> None:
     """Raise before any work if the method or a missing key rules out what the schema asks for."""
     named = schema.pseudonym_columns
     if named and key is None:
@@ -184,6 +188,17 @@ def promise_history(claims: Sequence[Claim[Any]], schema: Schema) -> tuple[Share
         for claim in claims
         if isinstance(claim, KAnonymity)
     )
+
+
+def tell_households(claims: Sequence[Claim[Any]], schema: Schema) -> tuple[HouseholdRisk, ...]:
+    """Return the measure of household risk, if a column has that role and a promise makes groups."""
+    homes = schema.names(Role.HOUSEHOLD)
+    if len(homes) > 1:
+        raise SchemaError("At most one column may have the role household.", found=", ".join(map(repr, homes)))
+    groups = next((claim.columns for claim in claims if isinstance(claim, KAnonymity)), None)
+    if not homes or groups is None:
+        return ()
+    return (HouseholdRisk(columns=groups, household=homes[0], person=schema.person),)
 
 
 def require_no_person(work: Work, person: str | None) -> None:

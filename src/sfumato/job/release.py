@@ -23,6 +23,7 @@ from sfumato.job.people import (
     require_one_row_each,
     require_people,
     require_unlinked,
+    tell_households,
 )
 from sfumato.measures.assess import ComparisonOptions
 from sfumato.methods.search_budget import SearchBudget
@@ -59,6 +60,10 @@ SHOWN_COLUMNS, SHOWN_ROWS = 40, 200_000  # columns whose distributions the repor
 @wrap_memory_errors
 def release(method: Method, table: Any, **given: Any) -> Release:
     """Anonymize ``table`` with ``method`` and verify the result; see :meth:`sfumato.methods.base.Method.release`."""
+    release_linked = getattr(type(table), "release_with", None)
+    if release_linked is not None:  # several tables at once
+        linked: Release = release_linked(table, method, **given)
+        return linked
     return make_release(Job.of(table, method=method, **given))
 
 
@@ -195,7 +200,7 @@ def make_release(job: Job) -> Release:
     with job.engine.session(job.destination) as session, _open_ledger(job) as ledger:
         opened = session.open(job.source, job.schema)
         if not roles_are_known:
-            _warn_of_suggestions(opened.schema, given)
+            warn_of_suggestions(opened.schema, given)
         return _make_in_session(job, session, opened, randomness, ledger)
 
 
@@ -214,7 +219,7 @@ def _make_in_session(
     method = job.method
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
-    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON)
+    protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON).without(Role.HOUSEHOLD)
     _require_workable(source.rows, source.schema)
     people = count_people(session, source, randomness)
     require_enough_people(method, people)
@@ -223,9 +228,9 @@ def _make_in_session(
         require_people(repeated)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
-    told = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
-    log.info("%s, %d columns: planning with %s", told, len(protected.columns), method.name)
-    plan = method.plan(survey, protected, randomness)
+    size = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
+    log.info("%s, %d columns: planning with %s", size, len(protected.columns), method.name)
+    plan = (job.make_plan or method.plan)(survey, protected, randomness)
     _require_whole(plan, survey, session)
     shared: tuple[SharedReleases, ...] = ()
     if ledger is not None:
@@ -237,7 +242,8 @@ def _make_in_session(
     history = promise_history(plan.claims, opened.schema)
     if not history:
         require_one_row_each(prepared, plan.claims)
-    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared)
+    told = tell_households(plan.claims, source.schema)
+    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared, *told)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
     if protected.person not in prepared.pseudonyms:
@@ -294,7 +300,7 @@ def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomne
     return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
 
 
-def _warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
+def warn_of_suggestions(schema: Schema, given: Schema | None) -> None:
     """Warn of columns that are removed without having been asked for, and of all roles if none was given."""
     suggested = [column for column in schema.columns if column.reason]
     removed = [f"{column.name!r} ({column.reason})" for column in suggested if column.role is Role.IDENTIFIER]

@@ -85,9 +85,11 @@ class Method(ABC):
         ----------
         table : Table, path or data frame
             A :class:`sfumato.Table`, the path of a file, or a data frame (pandas, polars, Arrow, a mapping of columns).
+            Or :class:`sfumato.LinkedTables`, several tables of the same people.
         schema : Schema, mapping or path, optional
             A :class:`sfumato.Schema`, a mapping from column to role, or the path of a schema file. Columns that it does
-            not name get a suggested role. Default: all roles are suggested, which gives a :class:`SfumatoWarning`.
+            not name get a suggested role. Default: all roles are suggested, which gives a :class:`SfumatoWarning`. For
+            linked tables, a mapping from table to such a schema.
         seed : int, optional
             Seed that makes the released rows repeatable, for tests only. It is a secret, and a warning says so: whoever
             knows it can undo the random parts of the release. The order of the rows and the numbers of boxes never
@@ -111,7 +113,7 @@ class Method(ABC):
         Returns
         -------
         Release
-            The released rows with their manifest.
+            The released rows with their manifest; for linked tables a :class:`sfumato.LinkedRelease`.
 
         Raises
         ------

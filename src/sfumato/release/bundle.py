@@ -92,21 +92,59 @@ def write(
     the report to their contents. What one of the ``formats`` cannot hold gives a warning.
     """
     notes: list[str] = []
+    fill = partial(fill_bundle, table, manifest, report, formats, csv_formulas)
+    written = _put(lambda fresh: notes.extend(fill(fresh)), folder)
+    _warn_of_formats(notes)
+    return written
+
+
+def fill_bundle(
+    table: Table,
+    manifest: Manifest,
+    report: Mapping[str, bytes],
+    formats: Sequence[str],
+    csv_formulas: str,
+    fresh: Path,
+) -> list[str]:
+    """Write all files of a bundle into a new folder, and return what formats cannot hold."""
+    notes: list[str] = []
+    write_whole(fresh / PARQUET, partial(write_parquet, with_manifest(table.arrow, manifest)))
+    if "csv" in formats:
+        write_whole(fresh / CSV, lambda file: write_text(table.arrow, file, ",", csv_formulas))
+    labels = released_labels(manifest, table.names)
+    for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
+        notes.extend(export(table, fresh / name, labels).notes)
+        place.force_to_disk(fresh / name)
+    _seal(fresh, manifest, report)
+    return notes
+
+
+def write_linked(
+    parts: Mapping[str, Callable[[Path], list[str]]], names: str, finish: Callable[[Path], str], folder: str | Path
+) -> Path:
+    """Write several bundles into one folder, each into its own, all or nothing.
+
+    ``names`` is a manifest that names the tables: it is there first, so that a killed writer's files are known to be
+    its own. ``finish`` returns the final one.
+    """
+    notes: list[str] = []
 
     def fill(fresh: Path) -> None:
-        write_whole(fresh / PARQUET, partial(write_parquet, with_manifest(table.arrow, manifest)))
-        if "csv" in formats:
-            write_whole(fresh / CSV, lambda file: write_text(table.arrow, file, ",", csv_formulas))
-        labels = released_labels(manifest, table.names)
-        for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
-            notes.extend(export(table, fresh / name, labels).notes)
+        write_whole(fresh / MANIFEST, partial(_write_content, names.encode()))
+        for name, fill_part in parts.items():
+            (fresh / name).mkdir()
+            notes.extend(fill_part(fresh / name))
             place.force_to_disk(fresh / name)
-        _seal(fresh, manifest, report)
+        write_whole(fresh / MANIFEST, partial(_write_content, finish(fresh).encode()))
 
     written = _put(fill, folder)
-    if notes:
-        warn(f"What the rows look like elsewhere (released.parquet is exact): {' '.join(notes)}")
+    _warn_of_formats(notes)
     return written
+
+
+def _warn_of_formats(notes: Sequence[str]) -> None:
+    if notes:
+        warn(f"What the rows look like elsewhere (released.parquet is exact): {' '.join(dict.fromkeys(notes))}")
 
 
 def with_manifest(rows: pa.Table, manifest: Manifest) -> pa.Table:
@@ -269,6 +307,8 @@ def _require_replaceable(target: Path) -> None:
 
 
 def _is_bundle(folder: Path) -> bool:
+    if place.linked_tables(folder):
+        return True
     try:
         Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
     except (OSError, ReadError):

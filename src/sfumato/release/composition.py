@@ -113,9 +113,9 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
     >>> sf.compose([two[0], two[0]]).fewest_candidates >= 5
     True
     """
-    from sfumato.release.read import read_release
+    from sfumato.release.read import read_one_table
 
-    made = [one if isinstance(one, Release) else read_release(one) for one in releases]
+    made = [one if isinstance(one, Release) else read_one_table(one) for one in releases]
     if len(made) < 2:
         raise RequestError("A composition needs at least two releases.", found=str(len(made)))
     promises = [_promise(one) for one in made]

@@ -196,7 +196,7 @@ class Manifest:
             for text, record in promises
         ]
         told = "; ".join(shown) or NO_GUARANTEE
-        if any(record and record.person for _, record in promises):
+        if any(record and record.person and record.person not in self.pseudonyms for _, record in promises):
             told += f" {PEOPLE_COUNTED}"
         return f"{told} (rows are counted, not people: {', '.join(self.repeated)} repeats)" if self.repeated else told
 
@@ -301,7 +301,7 @@ class Manifest:
     def to_json(self) -> str:
         """Return the manifest as JSON text, with ``guarantee``, the number of ``suppressed`` rows and its SHA-256."""
         record = asdict(self) | {name: getattr(self, name) for name in self.derived}
-        record[SEAL] = _seal(record)
+        record[SEAL] = seal(record)
         return json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
@@ -337,10 +337,11 @@ def is_sealed(text: str) -> bool:
     """Whether the JSON text of a manifest is as it was written; spaces and the order of its names do not count."""
     record = _mapping(text)
     written = record.pop(SEAL, None)
-    return bool(written == _seal(record))
+    return bool(written == seal(record))
 
 
-def _seal(record: Mapping[str, Any]) -> str:
+def seal(record: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a record as it is written, whatever its order."""
     text = json.dumps(record, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -20,7 +20,7 @@ from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows, 
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
-from sfumato.release.target import MANIFEST, PARQUET
+from sfumato.release.target import MANIFEST, PARQUET, linked_tables
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @wrap_memory_errors
-def read_release(source: Any, *, verify: bool = True) -> Release:
+def read_release(source: Any, *, verify: bool = True) -> Any:
     """Read a release, to estimate statistics from it.
 
     A folder is verified first: its files must have the checksums of the manifest, and every promise that can be
@@ -53,8 +53,9 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
 
     Returns
     -------
-    Release
-        With its manifest; None for a data frame, and for a file whose manifest is neither beside it nor in it.
+    Release or LinkedRelease
+        With its manifest; None for a data frame, and for a file whose manifest is neither beside it nor in it. The
+        folder of several tables gives a :class:`LinkedRelease`; that of one of its tables a :class:`Release`.
 
     Raises
     ------
@@ -80,6 +81,12 @@ def read_release(source: Any, *, verify: bool = True) -> Release:
     if isinstance(source, str | Path):
         source = Path(source).expanduser()
         folder = _folder_of(source)
+        if folder is not None and linked_tables(folder):
+            from sfumato.release.linked import read_linked
+
+            if verify:
+                verify_bundle(folder).require_held(may_be_absent=True)
+            return read_linked(folder, _from_folder)
         if folder is not None:
             release = _from_folder(folder)
             if verify:
@@ -106,7 +113,24 @@ def verify_bundle(folder: str | Path) -> BundleCheck:
     Nothing is raised if a promise is broken or a file was changed: the result says so.
     """
     place = Path(folder).expanduser()
+    if linked_tables(place):
+        from sfumato.release.linked import check_linked
+
+        return check_linked(place, _from_folder, _check)
     return _check(place, _from_folder(place))
+
+
+def read_one_table(source: Any) -> Release:
+    """Read a release of one table; that of several is refused, because each of them has columns of its own."""
+    release = read_release(source)
+    if isinstance(release, Release):
+        return release
+    names = list(release.tables)
+    raise ReadError(
+        "One table of the release must be chosen.",
+        found=f"linked tables {', '.join(map(repr, names))}",
+        fix=f"the folder of a table, such as {names[-1]!r} in that of the release",
+    )
 
 
 def _folder_of(source: Path) -> Path | None:

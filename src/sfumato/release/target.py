@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sfumato.errors import OptionError, RequestError
@@ -61,9 +62,24 @@ def resolve_folder(folder: str | Path) -> Path:
     raise OptionError(f"The release cannot be written there: {reason}.", fix="the path of a folder")
 
 
-def other_files(folder: Path) -> list[Path]:
-    """Return what is in the folder and not part of a bundle."""
-    others = [path for path in folder.iterdir() if path.name not in NAMES and not _UNFINISHED.fullmatch(path.name)]
+def linked_tables(folder: Path) -> list[str]:
+    """Return the folders of linked tables that a manifest names; none if the release is that of one table."""
+    try:
+        record = json.loads((folder / MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
+        return []
+    names = record.get("tables") if isinstance(record, dict) else None
+    known = [name for name in names if isinstance(name, str) and name not in (*NAMES, "", ".", "..")] if names else []
+    return [name for name in known if Path(name).name == name and (folder / name).is_dir()]
+
+
+def other_files(folder: Path, tables: Sequence[str] | None = None) -> list[Path]:
+    """Return what is in the folder and not part of a bundle; ``tables`` are its linked tables, if they are known."""
+    tables = linked_tables(folder) if tables is None else tables
+    others = [
+        path for path in folder.iterdir() if path.name not in (*NAMES, *tables) and not _UNFINISHED.fullmatch(path.name)
+    ]
+    others += [path for name in tables for path in other_files(folder / name, ())]
     parts = folder / PARQUET
     if parts.is_dir():
         others += [path for path in parts.iterdir() if not PART.fullmatch(path.name)]
@@ -134,6 +150,9 @@ def sweep(target: Path) -> None:
 def remove_bundle(folder: Path) -> None:
     """Delete the files of a bundle and, if nothing else is in it, the folder; no other file is ever deleted."""
     with contextlib.suppress(OSError):
+        for name in linked_tables(folder):
+            if not (folder / name).is_symlink():
+                remove_bundle(folder / name)
         for path in folder.iterdir():
             if path.name == PARQUET and path.is_dir() and not path.is_symlink():
                 _remove_parts(path)
@@ -172,6 +191,8 @@ def _remove_parts(folder: Path) -> None:
 
 def keep_modes(fresh: Path, target: Path, mode: int) -> None:
     """Give the new files and their folder the modes of the bundle that they replace, or ``mode`` to a new folder."""
+    for name in linked_tables(fresh):
+        keep_modes(fresh / name, target / name, stat.S_IMODE(target.stat().st_mode) if target.is_dir() else mode)
     if target.is_dir():
         mode = stat.S_IMODE(target.stat().st_mode)
         for path in (fresh / name for name in files_in(fresh)):
@@ -191,8 +212,9 @@ def put_in_place(fresh: Path, target: Path) -> None:
     if not target.exists() or not any(target.iterdir()):
         fresh.replace(target)  # replaces an empty folder in one step, and fails if it is not empty any more
         return
+    tables = linked_tables(target)  # before the exchange: after it, nothing may fail
     if exchange(fresh, target):
-        late = len(other_files(fresh))
+        late = len(other_files(fresh, tables))
         if late:
             exchange(fresh, target)
     else:

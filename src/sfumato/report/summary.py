@@ -106,6 +106,8 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
         return "removed"
     if column.role is Role.PERSON:
         return "removed; people are counted by it"
+    if column.role is Role.HOUSEHOLD:
+        return "removed; household risk is told"
     if column.role is Role.WEIGHT and manifest.sampling_weights == BOX_MEAN:
         return "mean and range of each box"
     if is_interval(column.name, released):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ROLE_STYLE = {
     Role.IDENTIFIER: "red",
     Role.PERSON: "red",
+    Role.HOUSEHOLD: "red",
     Role.QUASI: "yellow",
     Role.SENSITIVE: "magenta",
     Role.OTHER: "default",

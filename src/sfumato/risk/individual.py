@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
 from sfumato.params import require_int, require_probability
+from sfumato.plan.claims.risk import share_risks
 from sfumato.risk.group_models import sampling_weights
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
@@ -191,10 +192,7 @@ def _household_risks(table: Table, household: str, risks: NDArray[np.float64]) -
     coded = table.coded(household)
     missing = coded.values.is_null().to_numpy(zero_copy_only=False)[coded.codes]
     homes = np.where(missing, coded.size + np.arange(table.rows), coded.codes)
-    with np.errstate(divide="ignore"):
-        logs = np.log1p(-risks)
-    together: NDArray[np.float64] = -np.expm1(np.bincount(homes, weights=logs)[homes])
-    return together
+    return share_risks(homes, risks)
 
 
 # Special uniques: rows that few columns already single out (SUDA; Elliot, Manning and Ford 2002).

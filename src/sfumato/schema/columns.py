@@ -65,6 +65,7 @@ class Role(StrEnum):
     QUASI = "quasi"  # quasi-identifier, which may be known from other sources; protected
     SENSITIVE = "sensitive"  # what an intruder wants to learn; kept; methods that form groups make them diverse in it
     PERSON = "person"  # tells people apart, who may have several rows; not released, and every promise counts them
+    HOUSEHOLD = "household"  # equal for people who live together; not released, and household risk is told
     OTHER = "other"  # none of these; kept
     WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
@@ -265,7 +266,7 @@ BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read f
 HEAD = """\
 # Roles: identifier (removed), quasi (protected), sensitive (kept; a method that forms groups gives each group at least
 # l of its values), person (removed; people with several rows are told apart by it, and every promise counts people),
-# other (kept), weight (kept, and used by statistics).
+# household (removed; the risk of people who live together is told), other (kept), weight (kept, used by statistics).
 """
 
 

@@ -179,8 +179,10 @@ class Preparation:
     shifted: ShiftedDates | None = None
 
 
-def read_or_create_key(path: str | Path | None) -> SecretKey:
+def read_or_create_key(path: str | Path | SecretKey | None) -> SecretKey:
     """Return the key in a file, which is made if it does not exist; without a file a key that is kept nowhere."""
+    if isinstance(path, SecretKey):
+        return path
     if path is None:
         return SecretKey.random()
     if is_key_there(path):
@@ -273,6 +275,13 @@ def _numbers(cells: pa.Array) -> np.ndarray:
 def _per_day(kind: pa.DataType) -> int:
     """Return how many units of an Arrow type are a day."""
     return 1 if pt.is_date32(kind) else DAY * PER_SECOND[getattr(kind, "unit", "ms")]
+
+
+def days_between(starts: pa.Array, ends: pa.ChunkedArray) -> pa.Array:
+    """Return the number of whole days from one date to another, rounded down; missing where one of them is."""
+    first, last = (_numbers(cells) // _per_day(cells.type) for cells in (starts, ends.combine_chunks()))
+    missing = pc.or_(starts.is_null(), ends.combine_chunks().is_null()).to_numpy(zero_copy_only=False)
+    return pa.array(last - first, pa.int64(), mask=missing)
 
 
 def _require_kept(before: Sequence[pa.Array], after: Sequence[pa.Array], people: np.ndarray, days: int) -> None:

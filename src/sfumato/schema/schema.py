@@ -198,8 +198,8 @@ class Schema:
         The columns, each with a unique name. Roles are ``"identifier"`` (removed), ``"quasi"`` (quasi-identifier,
         protected), ``"sensitive"`` (kept; a method that forms groups gives each group at least ``l`` of its
         values), ``"person"`` (tells people apart who have several rows; removed, and every promise counts people),
-        ``"other"`` (kept) and ``"weight"`` (sampling weight, used by statistics and kept; :class:`Boxes` releases the
-        mean and the range of each box).
+        ``"household"`` (removed; its risk is told), ``"other"`` (kept) and ``"weight"`` (sampling weight, used by
+        statistics and kept; :class:`Boxes` releases the mean and the range of each box).
     person : str, optional
         The column that tells people apart. By default the one with the role person. It stays known where that column
         itself is left out, so that a method can count people and still has no such column to release.

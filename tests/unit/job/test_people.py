@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.cli.commands import run
 from sfumato.errors import CannotRelease, GuaranteeNotMet, SchemaError
+from sfumato.plan.claims.risk import HouseholdRows, household_risks
 from sfumato.release.bundle_check import check_bundle
 from sfumato.release.read import read_release
 
@@ -92,3 +98,53 @@ def test_a_holdout_keeps_the_rows_of_a_person_together() -> None:
     kept, other = sf.split_holdout(stays(), 0.5, person="who")
     assert not set(kept.arrow.column("who").to_pylist()) & set(other.arrow.column("who").to_pylist())
     assert (kept.rows, other.rows) == (60, 60)
+
+
+def household_tables() -> dict[str, Any]:
+    generator = np.random.default_rng(0)
+    return {
+        "home": [None, None, *(np.arange(58) // 3)],
+        "age": generator.integers(0, 90, 60),
+        "sex": generator.choice(["f", "m"], 60),
+    }
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_the_risk_of_households_is_told_and_the_household_is_not_released(engine: str, tmp_path: Path) -> None:
+    table = household_tables() | {"row": np.arange(60) + 0.5}
+    pq.write_table(pa.table(table), tmp_path / "table.parquet")
+    schema = {"home": "household", "age": "quasi", "sex": "quasi", "row": "other"}
+    release = sf.Boxes(k=5).release(tmp_path / "table.parquet", schema=schema, engine=engine, into=tmp_path / "out")
+    cells = release.to_arrow().to_pydict()
+    assert "home" not in cells
+    sizes = Counter(cells["box"])
+    risk = {int(row - 0.5): 1 / sizes[box] for row, box in zip(cells["row"], cells["box"], strict=True)}
+    homes = [f"alone {row}" if home is None else home for row, home in enumerate(table["home"])]
+    members = [[other for other in range(60) if homes[other] == homes[row]] for row in range(60)]
+    together = [1 - math.prod(1 - risk[other] for other in own) for own in members]
+    told = next(one for one in release.findings if "household" in one.claim)
+    assert f"mean risk of a person {np.mean(list(risk.values())):.2%} by herself" in told.found
+    assert f"{np.mean(together):.2%} with her household, the largest {max(together):.2%}" in told.found
+    assert "told, not promised" in told.claim
+    assert "household" not in release.manifest.guarantee
+
+
+def test_households_of_people_with_several_rows_count_each_person_once() -> None:
+    rows = HouseholdRows(
+        groups=np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 1]], np.uint64),
+        homes=np.array([7, 7, 7, 8, 8], np.uint64),
+        people=np.array([1, 2, 1, 3, 4], np.uint64),
+        has_home=np.array([True, True, True, True, False]),
+    )
+    alone, together = household_risks(rows)
+    assert alone.tolist() == pytest.approx([1 / 2, 1 / 2, 1 / 3, 1 / 3])
+    assert together.tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 3, 1 / 3])
+
+
+def test_inspect_tells_the_risk_of_households(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = household_tables() | {"home": np.arange(60) // 3}
+    pq.write_table(pa.table(table), tmp_path / "table.parquet")
+    assert run(["inspect", str(tmp_path / "table.parquet"), "--role", "home=household"]) == 0
+    risk = sf.individual_risk(table, ["age", "sex"], household="home")
+    said = f"{risk.global_risk:.2%} by herself and {risk.household_global_risk:.2%} with her household"
+    assert said in " ".join(capsys.readouterr().out.split())

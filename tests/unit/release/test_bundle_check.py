@@ -18,7 +18,7 @@ from sfumato.cli.commands import run
 from sfumato.errors import GuaranteeNotMet, ReadError
 from sfumato.release.bundle import sha256, write
 from sfumato.release.bundle_check import _same_cells
-from sfumato.release.manifest import RECORDED, SEAL, ClaimRecord, _seal
+from sfumato.release.manifest import RECORDED, SEAL, ClaimRecord, seal
 from sfumato.release.read import verify_bundle
 
 SOURCE = Path(sf.__file__).parent
@@ -37,7 +37,7 @@ def edit(folder: Path, change, *, sealed: bool) -> None:
     change(record)
     if sealed:
         record.pop(SEAL)
-        record[SEAL] = _seal(record)
+        record[SEAL] = seal(record)
     (folder / "manifest.json").write_text(json.dumps(record))
 
 

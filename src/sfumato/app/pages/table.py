@@ -138,6 +138,7 @@ MEANINGS = {  # what each role does, as buttons say it
     Role.OTHER: "release it as it is",
     Role.IDENTIFIER: "remove it: it names a person",
     Role.PERSON: "remove it, and count people by it: a person has several rows",
+    Role.HOUSEHOLD: "remove it, and tell the risk of people who live together",
     Role.WEIGHT: "a sampling weight",
 }
 ROLE_NAMES = {
@@ -146,6 +147,7 @@ ROLE_NAMES = {
     Role.OTHER: "other",
     Role.IDENTIFIER: "identifier",
     Role.PERSON: "person",
+    Role.HOUSEHOLD: "household",
     Role.WEIGHT: "weight",
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import secrets
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from sfumato.plan.claims.groups import GroupClaim, count_group_members
 from sfumato.plan.claims.sampling_privacy import sampling_delta
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
-from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, sum_by_group
+from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, column_hashes, first_rows, sum_by_group
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +51,81 @@ class RiskAtMost(GroupClaim["GroupCounts | PeopleCounts"]):
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns if min(self.highest or 1.0, self.average or 1.0) < 1.0 else ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HouseholdRows:
+    """Group, household and person of each released row, as hashes; never shown."""
+
+    groups: NDArray[np.uint64]  # (rows, 2)
+    homes: NDArray[np.uint64]
+    people: NDArray[np.uint64]  # a number of its own for each row where rows are counted
+    has_home: NDArray[np.bool_]
+
+    def merge(self, other: HouseholdRows) -> HouseholdRows:
+        """Put the rows of two sets of blocks together."""
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        return HouseholdRows(*map(np.concatenate, pairs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HouseholdRisk(GroupClaim[HouseholdRows]):
+    """What a household adds to the risk of its members: as soon as one of them is linked, all are.
+
+    It promises nothing: the finding tells the mean risk of people. That of a person by herself is 1 ÷ the people in her
+    smallest group, that with her household 1 − Π (1 − risk) over its members. A person without a household is alone.
+    """
+
+    kind: ClassVar[ClaimKind] = "integrity"
+    recountable: ClassVar[bool] = False
+
+    household: str
+
+    def tally(self, evidence: Evidence) -> HouseholdRows:
+        found, rows = evidence.groups(self.columns), evidence.released.rows
+        home = evidence.original.select([self.household]).take(evidence.origin)
+        people = evidence.people(self.person) if self.person else _row_numbers(rows)
+        has_home = home.arrow.column(self.household).is_valid().to_numpy()
+        return HouseholdRows(found.keys.values[found.labels], column_hashes(home, self.household), people, has_home)
+
+    def finding(self, tally: HouseholdRows) -> Finding:
+        alone, together = household_risks(tally)
+        return self.report(
+            claim=f"risk by household, in column {self.household!r}: whoever is linked is linked with all members; "
+            "told, not promised",
+            held=True,
+            found=f"mean risk of a person {alone.mean():.2%} by herself and {together.mean():.2%} with her household, "
+            f"the largest {together.max():.2%}"
+            if len(alone)
+            else "nobody",
+        )
+
+
+def household_risks(rows: HouseholdRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the risk of each person by herself, and with her household."""
+    group, person = (KeyedGroups.of_keys(keys).labels for keys in (rows.groups, rows.people[:, None]))
+    members = KeyedGroups.of_keys(np.column_stack([group, person]).astype(np.uint64)).labels
+    sizes = np.bincount(group[first_rows(members)])
+    alone = np.zeros(int(person.max(initial=-1)) + 1)
+    np.maximum.at(alone, person, 1.0 / sizes[group])
+    first = first_rows(person)
+    homes = KeyedGroups.of_keys(rows.homes[:, None]).labels[first]
+    homes = np.where(rows.has_home[first], homes, len(rows.homes) + np.arange(len(first)))
+    return alone, share_risks(homes, alone)
+
+
+def share_risks(homes: NDArray[np.int64], risks: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 − Π (1 − risk) over the members of each one's household."""
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(-risks)
+    together: NDArray[np.float64] = -np.expm1(np.bincount(homes, weights=logs)[homes])
+    return together
+
+
+def _row_numbers(rows: int) -> NDArray[np.uint64]:
+    """Return a number for each row that no row of another block has, but by chance."""
+    first = np.uint64(secrets.randbits(63))
+    return first + np.arange(rows, dtype=np.uint64)
 
 
 def rows_for_risk(highest: float) -> int:
