@@ -16,7 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from sfumato.plan.claims.sequence import (
     encode,
     value_hashes,
 )
-from sfumato.plan.earlier_releases import ABSENT, FREE, EarlierReleases
+from sfumato.plan.earlier_releases import ABSENT, EarlierReleases
 from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
 from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
@@ -56,7 +56,6 @@ class LedgerState:
 
     people: tuple[bytes, ...]  # digest of each person
     groups: NDArray[np.int64]  # (people, releases)
-    units: NDArray[np.int64]
     needed: NDArray[np.int64]
     target: str = ""  # folder of the last release
 
@@ -64,7 +63,7 @@ class LedgerState:
     def empty(cls) -> LedgerState:
         """Return a ledger without releases."""
         none = np.zeros(0, dtype=np.int64)
-        return cls((), np.zeros((0, 0), dtype=np.int64), none, none)
+        return cls((), np.zeros((0, 0), dtype=np.int64), none)
 
     @property
     def releases(self) -> int:
@@ -73,7 +72,7 @@ class LedgerState:
 
     def to_bytes(self, key: SecretKey) -> bytes:
         """Return the content of the file, sealed with the key."""
-        columns = {"person": pa.array(self.people, pa.binary(PERSON_BYTES)), "unit": self.units, "needed": self.needed}
+        columns = {"person": pa.array(self.people, pa.binary(PERSON_BYTES)), "needed": self.needed}
         columns |= {f"release {number}": groups for number, groups in enumerate(self.groups.T)}
         told = json.dumps({"target": self.target})
         sink = io.BytesIO()
@@ -99,12 +98,11 @@ class LedgerState:
         return cls(
             tuple(table.column("person").to_pylist()),
             np.column_stack(groups).astype(np.int64) if groups else np.zeros((table.num_rows, 0), dtype=np.int64),
-            table.column("unit").to_numpy(),
             table.column("needed").to_numpy(),
             json.loads((table.schema.metadata or {})[b"ledger"])["target"],
         )
 
-    def with_release(self, people: Sequence[bytes], told: GroupsOfPeople, k: int, l: int, target: str) -> LedgerState:
+    def with_release(self, people: Sequence[bytes], told: GroupsOfPeople, k: int, target: str) -> LedgerState:
         """Return the ledger with one more release: the group and the values of each of these people."""
         known = {person: place for place, person in enumerate(self.people)}
         new = tuple(person for person in people if person not in known)
@@ -114,56 +112,16 @@ class LedgerState:
         def lengthen(column: NDArray[np.int64], filled: int) -> NDArray[np.int64]:
             return np.concatenate([column, np.full((len(new), *column.shape[1:]), filled, dtype=np.int64)])
 
-        groups, labels = np.full(len(known), ABSENT, dtype=np.int64), told.groups.labels
-        groups[places] = labels
-        units, needed = lengthen(self.units, FREE), lengthen(self.needed, 0)
-        needed[needed == 0] = k
+        groups = np.full(len(known), ABSENT, dtype=np.int64) 
+        groups[places] = told.groups.labels
+        needed = lengthen(self.needed, 0)
+        needed[places] = np.where(needed[places] > 0, np.minimum(needed[places], k), k)
         return LedgerState(
             (*self.people, *new),
             np.column_stack([lengthen(self.groups, ABSENT), groups]),
-            _next_units(units, places, labels, told.codes, k, l),
             needed,
             target,
         )
-
-
-def _next_units(
-    units: NDArray[np.int64],
-    places: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    codes: NDArray[np.int64],
-    k: int,
-    l: int,
-) -> NDArray[np.int64]:
-    """Return the units after a release: those of before, with the new people of each group.
-
-    The new people of a group are a unit of their own if they are k with l values, else they join the largest unit of
-    their group if they are k together, else all units of the group become one.
-    """
-    count, after = int(labels.max(initial=-1)) + 1, units.copy()
-    old = units[places]
-    new = old == FREE
-    newcomers = np.bincount(labels[new], minlength=count)
-    suffice = newcomers >= k
-    for column in codes.T:
-        pairs = np.unique(np.column_stack([labels[new], column[new]]), axis=0)
-        suffice &= np.bincount(pairs[:, 0], minlength=count) >= l
-    first = int(units.max(initial=-1)) + 1
-    joined = first + np.arange(count)  # the unit that the new people of each group are in
-    parts, sizes = np.unique(np.column_stack([labels[~new], old[~new]]), axis=0, return_counts=True)
-    largest = np.lexsort((sizes, parts[:, 0]))
-    ends = np.flatnonzero(np.diff(parts[largest, 0], append=-1))
-    group, unit, size = parts[largest[ends], 0], parts[largest[ends], 1], sizes[largest[ends]]
-    enough = (size + newcomers[group] >= k) & ~suffice[group]
-    joined[group[enough]] = unit[enough]
-    merged = np.zeros(count, dtype=bool)
-    merged[group] = (newcomers[group] > 0) & ~suffice[group] & ~enough
-    replaced = np.arange(first)
-    replaced[parts[merged[parts[:, 0]], 1]] = joined[parts[merged[parts[:, 0]], 0]]
-    known = units != FREE
-    after[known] = replaced[units[known]]  # also of those who are absent
-    after[places[new]] = joined[labels[new]]
-    return after
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,8 +171,9 @@ class Ledger:
             person,
             hashes[order],
             np.concatenate([self.state.groups, nobody])[places],
-            np.append(self.state.units, FREE)[places],
             np.append(self.state.needed, 0)[places],
+            np.zeros((len(places), 0), dtype=np.int64),
+            1,
             np.zeros(len(places), dtype=bool),
         )
 
@@ -232,7 +191,7 @@ class Ledger:
         earlier = self.earlier(table, person)
         places = np.argsort(earlier.places_of(table))
         values = encode(value_hashes(table, sensitive))[places]
-        earlier = earlier.hold_back(l, values)
+        earlier = replace(earlier, values=values, l=l).hold_back(promised.k)
         _require_few_held_back(earlier, suppress)
         claim = SharedReleases(
             k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
@@ -246,7 +205,7 @@ class Ledger:
         told = claim.tally(evidence)
         people = evidence.original.select([claim.earlier.person]).take(evidence.origin)
         digests, _ = self._digests(people, claim.earlier.person)
-        state = self.state.with_release(digests, told, claim.k, claim.l, str(resolve_folder(destination.path)))
+        state = self.state.with_release(digests, told, claim.k, str(resolve_folder(destination.path)))
         waiting = _beside(self.path)
         try:
             _write_private(waiting, state.to_bytes(self.key))

@@ -172,7 +172,8 @@ class BoxesPlan(Plan):
     def transform(self, block: Table, number: int) -> Outcome:
         if self.earlier is not None and self.earlier.are_held_back.any():
             kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
-            others = replace(self, earlier=self.earlier.without_held_back()).transform(block.take(kept), number)
+            without = self.earlier.of(np.flatnonzero(~self.earlier.are_held_back))
+            others = replace(self, earlier=without).transform(block.take(kept), number)
             return replace(others, origin=kept[others.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
@@ -231,17 +232,26 @@ class BoxesPlan(Plan):
         self, block: Table, protected: Protected, values: NDArray[np.float64], weights: NDArray[np.float32]
     ) -> BoxPartition:
         """Make boxes that contain those whole who were together in earlier releases."""
-        from sfumato.methods.boxes.together import partition_units
+        from sfumato.methods.boxes.together import Hulls, choose_units, partition_units
 
         assert self.earlier is not None
 
         def split(
-            rows: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
+            points: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
         ) -> BoxPartition:
-            return self._partition(protected, rows, cost, None, least)
+            return self._partition(protected, points, cost, None, least)
 
-        units = self.earlier.units[self.earlier.places_of(block)]
-        return partition_units(values, weights, self.axes, units, k=self.options.k, protected=protected, split=split)
+        _, rows, person_of = np.unique(self.earlier.places_of(block), return_index=True, return_inverse=True)
+        everybody = Hulls(values, values, np.ones(len(values), dtype=np.int64), self.axes).joined(person_of)
+        people = replace(everybody, sizes=np.ones(len(rows), dtype=np.int64))
+        heavy = np.column_stack([np.bincount(person_of, column) for column in weights.T])
+        units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people, self.options.k)
+        each = replace(protected.of(rows), people=np.zeros(0, dtype=np.int64))
+        chance = self.randomness.stream("exchanges of units")
+        boxes = partition_units(people, heavy, units, k=self.options.k, protected=each, split=split, generator=chance)
+        box_of = boxes[person_of]
+        order = np.argsort(box_of, kind="stable")
+        return BoxPartition(order, np.append(0, np.cumsum(np.bincount(box_of))), np.empty((0, 4)))
 
     def _join(
         self,

@@ -61,7 +61,7 @@ def value_hashes(rows: Table, columns: Sequence[str]) -> NDArray[np.uint64]:
 class SharedReleases(GroupClaim[GroupsOfPeople]):
     """Everybody shares her groups in all releases that she is in with at least k − 1 others, who have l values.
 
-    k is that of the first release that she is in: no later release can give her more candidates than the first one.
+    k is the least of the releases that she is in: no later release can give her more candidates than an earlier one.
     """
 
     k: int
@@ -83,7 +83,7 @@ class SharedReleases(GroupClaim[GroupsOfPeople]):
         places = self.earlier.places(tally.people)
         found = find_candidates(np.column_stack([self.earlier.groups[places], tally.groups.labels]), tally.codes)
         needed = self.earlier.needed[places]
-        needed = np.where(needed > 0, needed, self.k)
+        needed = np.where(needed > 0, np.minimum(needed, self.k), self.k)
         short = found.people < needed
         least = found.values.min(axis=1, initial=self.l) if self.sensitive else np.full(len(places), self.l)
         releases, smallest = self.earlier.groups.shape[1] + 1, int(needed.min(initial=self.k))
