@@ -90,6 +90,7 @@ class EarlierReleases:
     values: NDArray[np.int64]  # (people, columns): sensitive values in the table, as numbers from 0
     l: int  # number of different values that candidates must have
     are_held_back: NDArray[np.bool_]  # (people,): who cannot be released with enough candidates
+    are_repeated: bool  # whether somebody has several rows
 
     @property
     def are_known(self) -> NDArray[np.bool_]:

@@ -78,6 +78,8 @@ class BoxOptions(Protocol):
     @property
     def k(self) -> int: ...
     @property
+    def slack(self) -> int: ...
+    @property
     def keep(self) -> Sequence[Any] | None: ...
     @property
     def edges(self) -> str: ...
@@ -173,7 +175,11 @@ class BoxesPlan(Plan):
         if self.earlier is not None and self.earlier.are_held_back.any():
             kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
             without = self.earlier.of(np.flatnonzero(~self.earlier.are_held_back))
-            others = replace(self, earlier=without).transform(block.take(kept), number)
+            left = max(self.options.suppress * block.rows - (block.rows - len(kept)), 0.0) / len(kept)
+            options: Any = self.options
+            others = replace(self, earlier=without, options=replace(options, suppress=left)).transform(
+                block.take(kept), number
+            )
             return replace(others, origin=kept[others.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
@@ -221,7 +227,7 @@ class BoxesPlan(Plan):
             values,
             weights,
             self.axes,
-            k=least or self.options.k,
+            k=least or self._least,
             protected=protected,
             median=self.options.cut == "median",
             note_cuts=cell_faces is not None or self.options.search is not None or is_joined,
@@ -248,7 +254,7 @@ class BoxesPlan(Plan):
         units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people, self.options.k)
         each = replace(protected.of(rows), people=np.zeros(0, dtype=np.int64))
         chance = self.randomness.stream("exchanges of units")
-        boxes = partition_units(people, heavy, units, k=self.options.k, protected=each, split=split, generator=chance)
+        boxes = partition_units(people, heavy, units, k=self._least, protected=each, split=split, generator=chance)
         box_of = boxes[person_of]
         order = np.argsort(box_of, kind="stable")
         return BoxPartition(order, np.append(0, np.cumsum(np.bincount(box_of))), np.empty((0, 4)))
@@ -266,7 +272,7 @@ class BoxesPlan(Plan):
         from sfumato.methods.boxes.diversity import Demand, join_nearest, join_until_diverse
 
         sensitive = self.diversity.protect(block, self.axes, along_axes=False)
-        demand = Demand(sensitive, self.options.k, self.randomness.stream(f"joined boxes {number}"))
+        demand = Demand(sensitive, self._least, self.randomness.stream(f"joined boxes {number}"))
         if not len(boxes.cuts):
             return join_nearest(boxes, values, demand)
         numbers, edges = len(self.axes.numbers), replace(self.edges, block=number)
@@ -298,7 +304,7 @@ class BoxesPlan(Plan):
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
-        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
+        problem = problem_of(values, weights, self.axes, k=self._least, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
         return search(
@@ -317,8 +323,13 @@ class BoxesPlan(Plan):
         )
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self._least, evidence)
         return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)
+
+    @property
+    def _least(self) -> int:
+        """The people that each box is made of, of whom some may leave."""
+        return self.options.k + self.options.slack
 
     @property
     def _may_overlap(self) -> bool:

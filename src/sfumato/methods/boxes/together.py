@@ -156,9 +156,7 @@ def _exchange(
     return _dense(exchange(low, high, items.sizes, near, box_of, k, scale, steps, generator))
 
 
-def _dissolve_small(
-    items: Hulls, box_of: NDArray[np.int64], weight: NDArray[np.float64], k: int
-) -> NDArray[np.int64]:
+def _dissolve_small(items: Hulls, box_of: NDArray[np.int64], weight: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """Put the items of boxes of fewer than k people into the boxes that they widen least."""
     small = items.joined(box_of).sizes < k
     loose = np.flatnonzero(small[box_of])
