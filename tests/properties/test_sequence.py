@@ -192,6 +192,32 @@ class TestSeveralRowsOfAPerson:
         assert told.groups[0] == told.groups[2] != told.groups[1]
 
 
+class TestWhatSeveralReleasesTell:
+    def test_new_people_are_exposed_to_an_intruder_who_knows_that_they_are_new(self, tmp_path):
+        """The twin subtracts the values of last year's rows; control: the same people twice, of whom nobody is new."""
+        made = [release(people(count), tmp_path, f"year {count}") for count in (90, 100)]
+        old, values = set(people(90)["row"]), dict(zip(people(PEOPLE)["row"], people(PEOPLE)["s"], strict=True))
+        boxes = defaultdict(list)
+        for row, box in zip(*(made[1].to_arrow().column(name).to_pylist() for name in ("row", "box")), strict=True):
+            if row not in old:
+                boxes[box].append(values[row])
+        alone = sum(len(new) for new in boxes.values() if len(set(new)) == 1)
+        assert sf.compose(made).subtracted == alone > 0
+        assert sf.compose([made[0], made[0]]).subtracted == 0
+
+    def test_an_assessment_says_it(self, tmp_path):
+        table = people(PEOPLE)
+        with warnings.catch_warnings(action="ignore"):
+            made = [sf.Boxes(k=k).release(table, schema=ROLES, seed=1) for k in (4, 6)]
+            made[0].write(tmp_path / "first")
+            found = sf.assess(table, made[1], earlier=[tmp_path / "first"], measures=["copies"], seed=1)
+            same = sf.assess(table, made[1], earlier=[made[1]], measures=["copies"], seed=1)
+        fewest = found["people who fit all releases, fewest"]
+        assert fewest.value == sf.compose(made).fewest_candidates < 4
+        assert fewest.passed is False
+        assert same["people who fit all releases, fewest"].passed is True
+
+
 def test_a_method_that_cuts_units_is_refused(tmp_path):
     release(people(PEOPLE), tmp_path, "first")
     with warnings.catch_warnings(action="ignore"), pytest.raises(sf.SfumatoError, match="boxes"):

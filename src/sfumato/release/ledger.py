@@ -16,7 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,6 +132,7 @@ class Ledger:
     path: Path
     key: SecretKey
     state: LedgerState
+    digests: dict[int, bytes] = field(default_factory=dict)  # of the people of the table, by their hashes
 
     @classmethod
     @contextlib.contextmanager
@@ -165,6 +166,7 @@ class Ledger:
                 found="none of them in it",
                 fix=f"the ledger of these people, or {person!r} as it was written in earlier tables",
             )
+        self.digests.update(zip(hashes.tolist(), people, strict=True))
         places = np.array([known.get(digest, len(known)) for digest in people])
         nobody = np.full((1, self.state.releases), ABSENT, dtype=np.int64)
         return EarlierReleases(
@@ -201,7 +203,7 @@ class Ledger:
         """Add a release while its bundle is written: the ledger is as before if that fails."""
         assert isinstance(destination, Folder)
         told = GroupsOfPeople.of(claim.tally(evidence))
-        people, _, _ = self._people(evidence.original.take(np.unique(evidence.origin)), claim.earlier.person)
+        people = [self.digests[one] for one in told.people.tolist()]
         state = self.state.with_release(people, told, claim.k, str(resolve_folder(destination.path)))
         waiting = _beside(self.path)
         try:

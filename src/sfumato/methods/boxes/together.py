@@ -33,12 +33,11 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.diversity import Protected
 
 NEIGHBOURS = 16  # boxes near a unit or a new person that are tried
-SWEEPS, MOST_STEPS = 600, 6_000_000  # proposals to exchange something: for each unit and new person, and in all
+SWEEPS, MOST_STEPS = 600, 2_000_000  # proposals to exchange something: for each unit and new person, and in all
 COLD = 0.08  # last temperature, relative to the first
 OPENED = 0.02  # share of proposals that begin a box
 LEAST_PRICE, MOST_PRICE = 0.3, 20.0  # of each person whom a box lacks, in units of what one of its people costs
-FEW_NAMES = 0.25  # a unit counts as at least this wide in a column of categories,
-NARROW = 0.01  # and as this part of all in a column of numbers
+A_NAME = 2.0  # cost of another name in a set, in units of what all numbers of a unit cost together
 Split = Callable[["NDArray[np.float64]", "NDArray[np.float32]", int, "Protected"], BoxPartition]
 
 
@@ -116,11 +115,7 @@ def partition_units(
     split: Split,
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Return the box of each person: at least k in each, and each unit whole; ``split`` makes boxes of points.
-
-    Every axis counts as much as any other for new people, whatever is to be kept now: they stay with the old ones in
-    later releases, which may be asked to keep something else.
-    """
+    """Return the box of each person: at least k in each, and each unit whole; ``split`` makes boxes of points."""
     bound, new = np.flatnonzero(units != FREE), np.flatnonzero(units == FREE)
     alone = _split_points(people.of(new), weights[new], k, protected.of(new), split) if len(new) >= k else None
     if not len(bound):
@@ -172,11 +167,16 @@ def _dissolve_small(items: Hulls, box_of: NDArray[np.int64], weight: NDArray[np.
 
 
 def _equal_weight(units: Hulls) -> NDArray[np.float64]:
-    """Return a weight for each axis, by which units are as wide in all of them."""
-    extent = units.high.max(axis=0) - units.low.min(axis=0)
-    least = np.where(np.arange(len(extent)) < len(units.axes.numbers), NARROW * extent, np.minimum(FEW_NAMES, extent))
-    usual = np.maximum(units.widths.mean(axis=0), least)
-    return np.asarray(1.0 / np.where(usual > 0.0, usual, 1.0))
+    """Return a weight for each axis: numbers count by their standard deviation, and a name as much as ``A_NAME`` units.
+
+    What is to be kept now does not count: people stay with those whom they join, also in releases that keep something
+    else.
+    """
+    spread, numbers = units.centres.std(axis=0), len(units.axes.numbers)
+    weight = 1.0 / np.where(spread > 0.0, spread, 1.0)
+    usual = float((units.widths[:, :numbers] @ weight[:numbers]).mean()) if numbers else 0.0
+    weight[numbers:] = A_NAME * usual if usual > 0.0 else 1.0
+    return np.asarray(weight)
 
 
 def _split_points(
