@@ -30,6 +30,12 @@ def assess(
         metavar="FILE",
         help="People of the same population who are not in FILE; needed for attacks.",
     ),
+    earlier: list[str] = typer.Option(
+        [],
+        "--earlier",
+        metavar="DIR",
+        help="Folder of a release of the same people that was given away before; repeatable.",
+    ),
     column: list[str] = typer.Option(
         [], "--column", metavar="COLUMN", help="Column that the intruder knows; repeatable. All columns by default."
     ),
@@ -52,11 +58,12 @@ def assess(
     """Measure the privacy and utility of a release.
 
     Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
-    memory is measured on a random sample; copies and groups are counted on all rows.
+    memory is measured on a random sample; copies and groups are counted on all rows. With --earlier, it is also counted
+    who fits a person in all releases.
 
     Example: sfumato assess patients.csv out --reference others.csv
     """
-    from sfumato.job.assess import measure_release
+    from sfumato.job.assess import add_composition, measure_release
     from sfumato.measures.assess import ComparisonOptions
     from sfumato.measures.measured_release import METRICS
     from sfumato.measures.privacy.prediction import most_exposed, people_of
@@ -72,11 +79,12 @@ def assess(
     how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
     if not job.engine.in_memory:
         _require_no_pictures(pictures is not None or worst > 0, job.engine.name)
-    measured = measure_release(job, read_one_table(release), others, how)
+    made = read_one_table(release)
+    measured = measure_release(job, made, others, how)
     if pictures is not None:
         _draw(measured.subject, Path(pictures), measured.assessment.method)
     exposed = most_exposed(people_of(measured.subject), worst) if worst else ()
-    _show(measured.assessment, exposed, as_json=json)
+    _show(add_composition(measured.assessment, earlier, made), exposed, as_json=json)
 
 
 def _show(assessment: Assessment, exposed: Sequence[Exposed], *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ def assess(
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    earlier: Sequence[Release | str | Path] = (),
     seed: int | None = None,
     engine: str | Engine = "auto",
 ) -> Assessment:
@@ -79,6 +80,9 @@ def assess(
     schema : Schema, mapping or path, optional
         The schema of the original, or its file. Its generalization trees are known to the intruder of "downcoding".
         Default: none.
+    earlier : sequence of Release or path, optional
+        Releases of the same people that were given away before, or their folders. The assessment then also says how
+        many people fit a person in all of them, as :func:`sfumato.compose` does. Default: none.
     seed : int, optional
         Seed that makes the assessment repeatable, for tests. Default: random numbers from the operating system.
     engine : str or Engine, default "auto"
@@ -104,7 +108,18 @@ def assess(
     known = None if schema is None else Schema.of(schema)
     job = Job.of(original, schema=known, engine=engine, seed=seed)
     options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
-    return measure_release(job, as_release(release), reference, options, measures=measures, origin=origin).assessment
+    made = as_release(release)
+    measured = measure_release(job, made, reference, options, measures=measures, origin=origin)
+    return add_composition(measured.assessment, earlier, made)
+
+
+def add_composition(assessment: Assessment, earlier: Sequence[Release | str | Path], release: Release) -> Assessment:
+    """Return the assessment with what earlier releases and this one tell together."""
+    if not earlier:
+        return assessment
+    from sfumato.release.composition import compose
+
+    return replace(assessment, scores=(*assessment.scores, *compose([*earlier, release]).scores))
 
 
 def as_release(given: Any) -> Release:

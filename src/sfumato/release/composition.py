@@ -12,8 +12,9 @@ import numpy as np
 
 from sfumato.errors import RequestError, wrap_memory_errors
 from sfumato.plan.claims.sequence import encode, value_hashes
-from sfumato.plan.earlier_releases import ABSENT, find_candidates
+from sfumato.plan.earlier_releases import ABSENT, count_different, find_candidates, label_histories
 from sfumato.plan.plan import format_count
+from sfumato.release.assessment import Score
 from sfumato.release.release import Release
 from sfumato.schema.columns import Role
 from sfumato.table.groups import KeyedGroups, group_labels
@@ -38,6 +39,8 @@ class Composition:
         Columns that link rows: released as they are in every release.
     fewest_candidates : int
         Least number of people who fit a person in all releases that she is in.
+    smallest_group : int
+        Least number of people in a group of one release: what an intruder is left with who cannot link rows.
     promised : int
         Smallest k that one of the releases promises.
     below : int
@@ -46,6 +49,9 @@ class Composition:
         Number of people with no other candidate than themselves.
     revealed : int
         Number of people whose candidates all have the same value of a sensitive column.
+    subtracted : int
+        Number of people who are new in the last release, and all new people of whose group have the same value of a
+        sensitive column: an intruder who knows who is new subtracts what the releases before showed.
 
     Examples
     --------
@@ -62,23 +68,53 @@ class Composition:
     linked: int
     linked_by: tuple[str, ...]
     fewest_candidates: int
+    smallest_group: int
     promised: int
     below: int
     alone: int
     revealed: int
+    subtracted: int
 
     @property
     def held(self) -> bool:
         """Whether everybody has as many candidates as the weakest of the releases promises."""
         return not self.below
 
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The same as scores of an assessment; the test is whether everybody has as many candidates as promised."""
+        by = f"linked by {', '.join(self.linked_by)}" if self.linked else "no column links rows of the releases"
+        note = f"{self.releases} releases, {self.promised} promised; {by}; {self.smallest_group} without a link"
+        rows, family = self.people, "privacy"
+        return (
+            Score(
+                name="people who fit all releases, fewest",
+                family=family,
+                value=float(self.fewest_candidates),
+                better="higher",
+                rows=rows,
+                passed=self.held,
+                note=note,
+            ),
+            *(
+                Score(name=name, family=family, value=count / rows, better="lower", rows=rows, note=note)
+                for name, count in (
+                    ("people alone in all releases", self.alone),
+                    ("people with a certain value in all releases", self.revealed),
+                    ("new people whose value follows by subtraction", self.subtracted),
+                )
+            ),
+        )
+
     def __str__(self) -> str:
         by = f"by {', '.join(self.linked_by)}" if self.linked else "because no column tells them apart"
         return (
             f"{self.releases} releases, {format_count(self.people, 'person')}: {self.linked:,} can be linked {by}. "
-            f"Fewest candidates {self.fewest_candidates:,} where {self.promised:,} are promised: "
+            f"Fewest candidates {self.fewest_candidates:,} where {self.promised:,} are promised and the smallest group "
+            f"has {self.smallest_group:,}: "
             f"{format_count(self.below, 'person')} with fewer, {self.alone:,} alone; a sensitive value of "
-            f"{format_count(self.revealed, 'person')} is certain."
+            f"{format_count(self.revealed, 'person')} is certain, and of {self.subtracted:,} who are new if one knows "
+            "that they are."
         )
 
 
@@ -127,17 +163,31 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
     values = _latest_values(made, person_of, len(groups))
     found = find_candidates(groups, values)
     promised = min(promise["k"] for promise in promises)
+    sizes = [np.bincount(column[column != ABSENT]) for column in groups.T]
     return Composition(
         releases=len(made),
         people=len(groups),
         linked=int(((groups != ABSENT).sum(axis=1) > 1).sum()),
         linked_by=by,
         fewest_candidates=int(found.people.min()),
+        smallest_group=min(int(counts[counts > 0].min()) for counts in sizes),
         promised=promised,
         below=int((found.people < promised).sum()),
         alone=int((found.people == 1).sum()),
         revealed=int((found.values == 1).any(axis=1).sum()),
+        subtracted=_count_subtracted(groups, values),
     )
+
+
+def _count_subtracted(groups: NDArray[np.int64], values: NDArray[np.int64]) -> int:
+    """Return how many people are new in the last release and share a value with all new people of their group."""
+    is_in = groups != ABSENT
+    new = np.flatnonzero(is_in[:, -1] & ~is_in[:, :-1].any(axis=1))
+    if not len(new) or len(new) == is_in[:, -1].sum():  # nobody is new, or nobody can be linked
+        return 0
+    labels = label_histories(groups[new, -1:])
+    same = [count_different(labels, column)[labels] == 1 for column in values[new].T]
+    return int(np.any(same, axis=0).sum()) if same else 0
 
 
 def _promise(release: Release) -> dict[str, Any]:

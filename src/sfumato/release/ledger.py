@@ -16,7 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,9 +30,10 @@ from sfumato.plan.claims.sequence import (
     GroupsOfPeople,
     SharedReleases,
     encode,
+    rarest_values,
     value_hashes,
 )
-from sfumato.plan.earlier_releases import ABSENT, FREE, EarlierReleases
+from sfumato.plan.earlier_releases import ABSENT, EarlierReleases, find_candidates
 from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
 from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
@@ -56,7 +57,6 @@ class LedgerState:
 
     people: tuple[bytes, ...]  # digest of each person
     groups: NDArray[np.int64]  # (people, releases)
-    units: NDArray[np.int64]
     needed: NDArray[np.int64]
     target: str = ""  # folder of the last release
 
@@ -64,7 +64,7 @@ class LedgerState:
     def empty(cls) -> LedgerState:
         """Return a ledger without releases."""
         none = np.zeros(0, dtype=np.int64)
-        return cls((), np.zeros((0, 0), dtype=np.int64), none, none)
+        return cls((), np.zeros((0, 0), dtype=np.int64), none)
 
     @property
     def releases(self) -> int:
@@ -73,7 +73,7 @@ class LedgerState:
 
     def to_bytes(self, key: SecretKey) -> bytes:
         """Return the content of the file, sealed with the key."""
-        columns = {"person": pa.array(self.people, pa.binary(PERSON_BYTES)), "unit": self.units, "needed": self.needed}
+        columns = {"person": pa.array(self.people, pa.binary(PERSON_BYTES)), "needed": self.needed}
         columns |= {f"release {number}": groups for number, groups in enumerate(self.groups.T)}
         told = json.dumps({"target": self.target})
         sink = io.BytesIO()
@@ -99,12 +99,11 @@ class LedgerState:
         return cls(
             tuple(table.column("person").to_pylist()),
             np.column_stack(groups).astype(np.int64) if groups else np.zeros((table.num_rows, 0), dtype=np.int64),
-            table.column("unit").to_numpy(),
             table.column("needed").to_numpy(),
             json.loads((table.schema.metadata or {})[b"ledger"])["target"],
         )
 
-    def with_release(self, people: Sequence[bytes], told: GroupsOfPeople, k: int, l: int, target: str) -> LedgerState:
+    def with_release(self, people: Sequence[bytes], told: GroupsOfPeople, k: int, target: str) -> LedgerState:
         """Return the ledger with one more release: the group and the values of each of these people."""
         known = {person: place for place, person in enumerate(self.people)}
         new = tuple(person for person in people if person not in known)
@@ -114,56 +113,16 @@ class LedgerState:
         def lengthen(column: NDArray[np.int64], filled: int) -> NDArray[np.int64]:
             return np.concatenate([column, np.full((len(new), *column.shape[1:]), filled, dtype=np.int64)])
 
-        groups, labels = np.full(len(known), ABSENT, dtype=np.int64), told.groups.labels
-        groups[places] = labels
-        units, needed = lengthen(self.units, FREE), lengthen(self.needed, 0)
-        needed[needed == 0] = k
+        groups = np.full(len(known), ABSENT, dtype=np.int64)
+        groups[places] = told.groups
+        needed = lengthen(self.needed, 0)
+        needed[places] = np.where(needed[places] > 0, np.minimum(needed[places], k), k)
         return LedgerState(
             (*self.people, *new),
             np.column_stack([lengthen(self.groups, ABSENT), groups]),
-            _next_units(units, places, labels, told.codes, k, l),
             needed,
             target,
         )
-
-
-def _next_units(
-    units: NDArray[np.int64],
-    places: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    codes: NDArray[np.int64],
-    k: int,
-    l: int,
-) -> NDArray[np.int64]:
-    """Return the units after a release: those of before, with the new people of each group.
-
-    The new people of a group are a unit of their own if they are k with l values, else they join the largest unit of
-    their group if they are k together, else all units of the group become one.
-    """
-    count, after = int(labels.max(initial=-1)) + 1, units.copy()
-    old = units[places]
-    new = old == FREE
-    newcomers = np.bincount(labels[new], minlength=count)
-    suffice = newcomers >= k
-    for column in codes.T:
-        pairs = np.unique(np.column_stack([labels[new], column[new]]), axis=0)
-        suffice &= np.bincount(pairs[:, 0], minlength=count) >= l
-    first = int(units.max(initial=-1)) + 1
-    joined = first + np.arange(count)  # the unit that the new people of each group are in
-    parts, sizes = np.unique(np.column_stack([labels[~new], old[~new]]), axis=0, return_counts=True)
-    largest = np.lexsort((sizes, parts[:, 0]))
-    ends = np.flatnonzero(np.diff(parts[largest, 0], append=-1))
-    group, unit, size = parts[largest[ends], 0], parts[largest[ends], 1], sizes[largest[ends]]
-    enough = (size + newcomers[group] >= k) & ~suffice[group]
-    joined[group[enough]] = unit[enough]
-    merged = np.zeros(count, dtype=bool)
-    merged[group] = (newcomers[group] > 0) & ~suffice[group] & ~enough
-    replaced = np.arange(first)
-    replaced[parts[merged[parts[:, 0]], 1]] = joined[parts[merged[parts[:, 0]], 0]]
-    known = units != FREE
-    after[known] = replaced[units[known]]  # also of those who are absent
-    after[places[new]] = joined[labels[new]]
-    return after
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -173,6 +132,7 @@ class Ledger:
     path: Path
     key: SecretKey
     state: LedgerState
+    digests: dict[int, bytes] = field(default_factory=dict)  # of the people of the table, by their hashes
 
     @classmethod
     @contextlib.contextmanager
@@ -196,26 +156,28 @@ class Ledger:
             if is_new and not file.exists():
                 secret.unlink(missing_ok=True)
 
-    def earlier(self, table: Table, person: str) -> EarlierReleases:
-        """Return what earlier releases told about the people of a table."""
-        digests, hashes = self._digests(table, person)
+    def earlier(self, table: Table, person: str, sensitive: Sequence[str], l: int) -> EarlierReleases:
+        """Return what earlier releases told about the people of a table; they must have l values to be candidates."""
+        people, hashes, person_of = self._people(table, person)
         known = {digest: place for place, digest in enumerate(self.state.people)}
-        if self.state.releases and not any(digest in known for digest in digests):
+        if self.state.releases and not any(digest in known for digest in people):
             raise CannotRelease(
                 "The ledger must be that of the people of this table.",
                 found="none of them in it",
                 fix=f"the ledger of these people, or {person!r} as it was written in earlier tables",
             )
-        places = np.array([known.get(digest, len(known)) for digest in digests])
-        order = np.argsort(hashes)
-        places, nobody = places[order], np.full((1, self.state.releases), ABSENT, dtype=np.int64)
+        self.digests.update(zip(hashes.tolist(), people, strict=True))
+        places = np.array([known.get(digest, len(known)) for digest in people])
+        nobody = np.full((1, self.state.releases), ABSENT, dtype=np.int64)
         return EarlierReleases(
-            person,
-            hashes[order],
-            np.concatenate([self.state.groups, nobody])[places],
-            np.append(self.state.units, FREE)[places],
-            np.append(self.state.needed, 0)[places],
-            np.zeros(len(places), dtype=bool),
+            person=person,
+            people=hashes,
+            groups=np.concatenate([self.state.groups, nobody])[places],
+            needed=np.append(self.state.needed, 0)[places],
+            values=rarest_values(person_of, encode(value_hashes(table, sensitive))),
+            l=l,
+            are_held_back=np.zeros(len(places), dtype=bool),
+            are_repeated=len(person_of) > len(people),
         )
 
     def bind(self, plan: Plan, table: Table, person: str | None, suppress: float) -> tuple[Plan, SharedReleases]:
@@ -225,28 +187,24 @@ class Ledger:
             raise CannotRelease(
                 "A ledger follows people over releases of groups of k.",
                 found="no column with the role person" if person is None else "a method without such a promise",
-                fix="--person COLUMN" if person is None else "the method boxes",
+                fix="--person COLUMN" if person is None else "boxes; for a first release also recode, suppress or mdav",
             )
         diverse = [claim for claim in plan.claims if isinstance(claim, Diversity)]
         sensitive, l = tuple(claim.column for claim in diverse), max((claim.l for claim in diverse), default=1)
-        earlier = self.earlier(table, person)
-        places = np.argsort(earlier.places_of(table))
-        values = encode(value_hashes(table, sensitive))[places]
-        earlier = earlier.hold_back(l, values)
+        earlier = self.earlier(table, person, sensitive, l).hold_back(promised.k)
         _require_few_held_back(earlier, suppress)
         claim = SharedReleases(
             k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
         )
-        return (plan.keep_together(earlier) if self.state.releases else plan), claim
+        return (plan.keep_together(earlier) if self.state.releases or earlier.are_repeated else plan), claim
 
     @contextlib.contextmanager
     def adding(self, claim: SharedReleases, evidence: Evidence, destination: Destination | None) -> Iterator[None]:
         """Add a release while its bundle is written: the ledger is as before if that fails."""
         assert isinstance(destination, Folder)
-        told = claim.tally(evidence)
-        people = evidence.original.select([claim.earlier.person]).take(evidence.origin)
-        digests, _ = self._digests(people, claim.earlier.person)
-        state = self.state.with_release(digests, told, claim.k, claim.l, str(resolve_folder(destination.path)))
+        told = GroupsOfPeople.of(claim.tally(evidence))
+        people = [self.digests[one] for one in told.people.tolist()]
+        state = self.state.with_release(people, told, claim.k, str(resolve_folder(destination.path)))
         waiting = _beside(self.path)
         try:
             _write_private(waiting, state.to_bytes(self.key))
@@ -255,30 +213,41 @@ class Ledger:
         finally:
             waiting.unlink(missing_ok=True)
 
-    def _digests(self, table: Table, person: str) -> tuple[list[bytes], NDArray[np.uint64]]:
-        """Return the digest and the hash of the person of each row; each must have exactly one row."""
+    def _people(self, table: Table, person: str) -> tuple[list[bytes], NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the digest and the hash of each person, by ascending hash, and the place of the person of each row."""
         people = distinct_people(table.arrow.column(person))
-        missing, rows = int((people.codes < 0).sum()), np.bincount(people.codes[people.codes >= 0])
-        if missing or (rows > 1).any():
+        missing = int((people.codes < 0).sum())
+        if missing:
             raise TableError(
-                f"With a ledger every row must be that of one person in {person!r}, and every person must have one.",
-                found=f"{missing:,} rows without a person, {int((rows > 1).sum()):,} people with several rows",
-                fix="one row for each person",
+                f"With a ledger every row must be that of a person in {person!r}.",
+                found=f"{missing:,} rows without one",
+                fix="fill in or leave out these rows",
             )
         digests = [self.key.digest("ledger", name)[:PERSON_BYTES] for name in people.names]
-        return [digests[code] for code in people.codes.tolist()], column_hashes(table, person)
+        hashes, first, person_of = np.unique(column_hashes(table, person), return_index=True, return_inverse=True)
+        if len(hashes) > len(digests):
+            raise TableError(
+                f"Each person must be written in one way in {person!r}.",
+                found=f"{len(hashes) - len(digests):,} in several",
+                fix="write the numbers of people alike",
+            )
+        return [digests[code] for code in people.codes[first].tolist()], hashes, person_of.ravel()
 
 
 def _require_few_held_back(earlier: EarlierReleases, suppress: float) -> None:
-    held, rows = int(earlier.are_held_back.sum()), len(earlier.people)
-    if held > suppress * rows:
-        raise CannotRelease(
-            "Everybody must keep k people who fit all releases so far. Some of those who shared a person's groups are "
-            "no longer in the table, or their sensitive values have become equal.",
-            found=f"{held:,} of {rows:,} people could be released only with fewer",
-            fix=f"hold them back (suppress={np.ceil(1e4 * held / rows) / 1e4:g} for boxes), or release those who have "
-            "left, too",
-        )
+    held, people = int(earlier.are_held_back.sum()), len(earlier.people)
+    if held <= suppress * people:
+        return
+    known = earlier.of(np.flatnonzero(earlier.are_known))
+    found = find_candidates(known.groups, known.values)
+    largest = int(found.people.min()) if found.values.min(initial=earlier.l) >= earlier.l else 0
+    raise CannotRelease(
+        "Everybody must keep k people who fit all releases so far. Some of those who shared a person's groups are "
+        "no longer in the table, or their sensitive values have become equal.",
+        found=f"{held:,} of {people:,} people could be released only with fewer",
+        fix=f"hold them back (suppress={np.ceil(1e4 * held / people) / 1e4:g} for boxes), release those who have left, "
+        f"too, {f'promise k={largest}' if largest > 1 else 'or begin a new ledger with larger groups (slack)'}",
+    )
 
 
 def _seal(key: SecretKey, content: bytes) -> bytes:

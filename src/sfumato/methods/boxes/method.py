@@ -123,6 +123,13 @@ class Boxes(Method):
         default=None,
         unit="values",
     )
+    slack: int = reported_option(
+        Whole(at_least=0),
+        "Number of records that each box has beyond k, for a ledger: so many people of a box may leave before those who "
+        "stay are fewer than k.",
+        default=0,
+        unit="records",
+    )
     keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", _require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]. None: all means, variances and '
@@ -248,7 +255,7 @@ class Boxes(Method):
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:
-        require_rows(survey.rows, self.k)
+        require_rows(survey.rows, self.k + self.slack)
         if self.l and survey.sample.is_whole:
             require_enough_values(self.l, schema, survey.sample.table)
         sample, rules = self._count_booleans(survey.sample.table), [Rule.read(rule) for rule in self.rules]

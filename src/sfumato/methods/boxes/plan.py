@@ -78,6 +78,8 @@ class BoxOptions(Protocol):
     @property
     def k(self) -> int: ...
     @property
+    def slack(self) -> int: ...
+    @property
     def keep(self) -> Sequence[Any] | None: ...
     @property
     def edges(self) -> str: ...
@@ -172,7 +174,12 @@ class BoxesPlan(Plan):
     def transform(self, block: Table, number: int) -> Outcome:
         if self.earlier is not None and self.earlier.are_held_back.any():
             kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
-            others = replace(self, earlier=self.earlier.without_held_back()).transform(block.take(kept), number)
+            without = self.earlier.of(np.flatnonzero(~self.earlier.are_held_back))
+            left = max(self.options.suppress * block.rows - (block.rows - len(kept)), 0.0) / len(kept)
+            options: Any = self.options
+            others = replace(self, earlier=without, options=replace(options, suppress=left)).transform(
+                block.take(kept), number
+            )
             return replace(others, origin=kept[others.origin])
         values = self.axes.coordinates(block)
         numbers = values[:, : len(self.axes.numbers)]
@@ -220,7 +227,7 @@ class BoxesPlan(Plan):
             values,
             weights,
             self.axes,
-            k=least or self.options.k,
+            k=least or self._least,
             protected=protected,
             median=self.options.cut == "median",
             note_cuts=cell_faces is not None or self.options.search is not None or is_joined,
@@ -231,17 +238,26 @@ class BoxesPlan(Plan):
         self, block: Table, protected: Protected, values: NDArray[np.float64], weights: NDArray[np.float32]
     ) -> BoxPartition:
         """Make boxes that contain those whole who were together in earlier releases."""
-        from sfumato.methods.boxes.together import partition_units
+        from sfumato.methods.boxes.together import Hulls, choose_units, partition_units
 
         assert self.earlier is not None
 
         def split(
-            rows: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
+            points: NDArray[np.float64], cost: NDArray[np.float32], least: int, protected: Protected
         ) -> BoxPartition:
-            return self._partition(protected, rows, cost, None, least)
+            return self._partition(protected, points, cost, None, least)
 
-        units = self.earlier.units[self.earlier.places_of(block)]
-        return partition_units(values, weights, self.axes, units, k=self.options.k, protected=protected, split=split)
+        _, rows, person_of = np.unique(self.earlier.places_of(block), return_index=True, return_inverse=True)
+        everybody = Hulls(values, values, np.ones(len(values), dtype=np.int64), self.axes).joined(person_of)
+        people = replace(everybody, sizes=np.ones(len(rows), dtype=np.int64))
+        heavy = np.column_stack([np.bincount(person_of, column) for column in weights.T])
+        units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people, self.options.k)
+        each = replace(protected.of(rows), people=np.zeros(0, dtype=np.int64))
+        chance = self.randomness.stream("exchanges of units")
+        boxes = partition_units(people, heavy, units, k=self._least, protected=each, split=split, generator=chance)
+        box_of = boxes[person_of]
+        order = np.argsort(box_of, kind="stable")
+        return BoxPartition(order, np.append(0, np.cumsum(np.bincount(box_of))), np.empty((0, 4)))
 
     def _join(
         self,
@@ -256,7 +272,7 @@ class BoxesPlan(Plan):
         from sfumato.methods.boxes.diversity import Demand, join_nearest, join_until_diverse
 
         sensitive = self.diversity.protect(block, self.axes, along_axes=False)
-        demand = Demand(sensitive, self.options.k, self.randomness.stream(f"joined boxes {number}"))
+        demand = Demand(sensitive, self._least, self.randomness.stream(f"joined boxes {number}"))
         if not len(boxes.cuts):
             return join_nearest(boxes, values, demand)
         numbers, edges = len(self.axes.numbers), replace(self.edges, block=number)
@@ -288,7 +304,7 @@ class BoxesPlan(Plan):
         from sfumato.methods.search_budget import SearchBudget
 
         assert isinstance(self.options.search, SearchBudget)
-        problem = problem_of(values, weights, self.axes, k=self.options.k, protected=protected, faces=cell_faces)
+        problem = problem_of(values, weights, self.axes, k=self._least, protected=protected, faces=cell_faces)
         exact = self.blocks == 1 and self.sensitivities.rules is None
         weight = self.sensitivities.weight
         return search(
@@ -307,8 +323,13 @@ class BoxesPlan(Plan):
         )
 
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
-        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self.options.k, evidence)
+        compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self._least, evidence)
         return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)
+
+    @property
+    def _least(self) -> int:
+        """The people that each box is made of, of whom some may leave."""
+        return self.options.k + self.options.slack
 
     @property
     def _may_overlap(self) -> bool:

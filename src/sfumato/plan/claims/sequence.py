@@ -20,25 +20,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupsOfPeople:
-    """The group of each released person, and her sensitive values."""
+class GroupsOfRows:
+    """The group of each released row, the person whose row it is, and her sensitive values in it."""
 
     people: NDArray[np.uint64]
     groups: KeyedGroups
-    values: NDArray[np.uint64]  # (people, columns)
+    values: NDArray[np.uint64]  # (rows, columns)
 
-    def merge(self, other: GroupsOfPeople) -> GroupsOfPeople:
-        """Put two sets of people together."""
-        return GroupsOfPeople(
+    def merge(self, other: GroupsOfRows) -> GroupsOfRows:
+        """Put two sets of rows together."""
+        return GroupsOfRows(
             np.concatenate([self.people, other.people]),
             KeyedGroups.of_keys(np.concatenate([_keys_of(self.groups), _keys_of(other.groups)])),
             np.concatenate([self.values, other.values]),
         )
 
-    @property
-    def codes(self) -> NDArray[np.int64]:
-        """The values as numbers from 0, equal where the values of a column are."""
-        return encode(self.values)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupsOfPeople:
+    """The group of each person, which is the set of the groups of her rows, and one of her values in each column."""
+
+    people: NDArray[np.uint64]  # in ascending order
+    groups: NDArray[np.int64]
+    values: NDArray[np.int64]  # (people, columns)
+
+    @classmethod
+    def of(cls, rows: GroupsOfRows) -> GroupsOfPeople:
+        """Put the rows of each person together.
+
+        Who has the same groups with all rows is a candidate; that somebody has them with more rows is not counted.
+        """
+        people, first, person_of = np.unique(rows.people, return_index=True, return_inverse=True)
+        codes = encode(rows.values)
+        if len(people) == len(rows.people):
+            return cls(people, rows.groups.labels[first], codes[first])
+        pairs = np.unique(np.column_stack([person_of.ravel(), rows.groups.labels]), axis=0)
+        draw = np.random.default_rng(0).integers(0, 2**62, int(pairs[:, 1].max()) + 1)
+        sums = np.add.reduceat(draw[pairs[:, 1]], np.flatnonzero(np.diff(pairs[:, 0], prepend=-1)))
+        return cls(people, np.unique(sums, return_inverse=True)[1].ravel(), rarest_values(person_of.ravel(), codes))
+
+
+def rarest_values(person_of: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the rarest value of each person in each column: one for each, so that l values are those of l people."""
+    chosen = np.empty((int(person_of.max(initial=-1)) + 1, codes.shape[1]), dtype=np.int64)
+    for place, column in enumerate(codes.T):
+        order = np.lexsort((column, np.bincount(column)[column], person_of))
+        chosen[:, place] = column[order[np.flatnonzero(np.diff(person_of[order], prepend=-1))]]
+    return chosen
 
 
 def _keys_of(groups: KeyedGroups) -> NDArray[np.uint64]:
@@ -58,10 +86,10 @@ def value_hashes(rows: Table, columns: Sequence[str]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedReleases(GroupClaim[GroupsOfPeople]):
+class SharedReleases(GroupClaim[GroupsOfRows]):
     """Everybody shares her groups in all releases that she is in with at least k − 1 others, who have l values.
 
-    k is that of the first release that she is in: no later release can give her more candidates than the first one.
+    k is the least of the releases that she is in: no later release can give her more candidates than an earlier one.
     """
 
     k: int
@@ -71,19 +99,20 @@ class SharedReleases(GroupClaim[GroupsOfPeople]):
 
     recountable = False
 
-    def tally(self, evidence: Evidence) -> GroupsOfPeople:
+    def tally(self, evidence: Evidence) -> GroupsOfRows:
         people = evidence.original.select([self.earlier.person, *self.sensitive]).take(evidence.origin)
-        return GroupsOfPeople(
+        return GroupsOfRows(
             column_hashes(people, self.earlier.person),
             evidence.groups(self.columns),
             value_hashes(people, self.sensitive),
         )
 
-    def finding(self, tally: GroupsOfPeople) -> Finding:
-        places = self.earlier.places(tally.people)
-        found = find_candidates(np.column_stack([self.earlier.groups[places], tally.groups.labels]), tally.codes)
+    def finding(self, tally: GroupsOfRows) -> Finding:
+        told = GroupsOfPeople.of(tally)
+        places = self.earlier.places(told.people)
+        found = find_candidates(np.column_stack([self.earlier.groups[places], told.groups]), told.values)
         needed = self.earlier.needed[places]
-        needed = np.where(needed > 0, needed, self.k)
+        needed = np.where(needed > 0, np.minimum(needed, self.k), self.k)
         short = found.people < needed
         least = found.values.min(axis=1, initial=self.l) if self.sensitive else np.full(len(places), self.l)
         releases, smallest = self.earlier.groups.shape[1] + 1, int(needed.min(initial=self.k))
