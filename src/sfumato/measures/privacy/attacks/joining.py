@@ -36,6 +36,12 @@ class JoiningRisk:
         Share of the people whom fewer than k people fit, from 0 to 1.
     alone : float
         Share of the people whom nobody else fits, from 0 to 1.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> print(sf.JoiningRisk(knows="any 2 rows", fewest=1, below_k=0.425, alone=0.202))
+    any 2 rows: fewest people 1; fewer than k for 42.5%, alone 20.2%
     """
 
     knows: str
