@@ -149,7 +149,6 @@ class TestPeopleWhoLeave:
         second = members(release(fewer, tmp_path, "second", suppress=0.4), people(PEOPLE))
         assert min(map(len, left_over([first, second]).values())) >= 4
 
-
     def test_slack_lets_people_leave(self, tmp_path):
         first = members(release(people(PEOPLE), tmp_path, "first", slack=2), people(PEOPLE))
         assert min(map(len, first)) >= 6

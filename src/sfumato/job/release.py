@@ -276,7 +276,8 @@ def _make_in_session(
     before = _before(plan, survey, manifest, randomness)
     diagnostics = session.diagnose(plan, work)
     with nullcontext() if ledger is None else ledger.adding(shared[0], work.evidence, job.destination):
-        return session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
+        made = session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
+        return replace(made, _plan=plan)
 
 
 def report_search(method: Method, report: Callable[[SearchProgress], None]) -> Method:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from sfumato.params import require_choice, require_share
 from sfumato.randomness import Randomness
 from sfumato.release.assessment import Assessment, Family, Omitted, Score
 from sfumato.release.release import Release
-from sfumato.schema.columns import Column, Role
+from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.sources.frames import as_table
@@ -171,18 +171,9 @@ def _with_released_kinds(source: Any, manifest: Manifest | None) -> Table:
     table = as_table(source)
     if manifest is None:
         return table
+    from sfumato.release.apply import roles_of
+
     return roles_of(manifest, table.kinds).apply(table)
-
-
-def roles_of(manifest: Manifest, names: Container[str]) -> Schema:
-    """Return the roles and kinds that these columns had when the release was made."""
-    return Schema(
-        tuple(
-            Column(name=column.name, role=column.role, kind=column.kind)
-            for column in manifest.columns
-            if column.name in names
-        )
-    )
 
 
 def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:

@@ -108,7 +108,7 @@ class Method(ABC):
         ledger : str or Path, optional
             Private file that knows what earlier releases told about whom; it is made if it does not exist, with a key
             beside it. At least k people then fit each person in all releases of the ledger that she is in. It needs
-            a column with the role "person", one row for each person, and ``into``. Default: this release stands alone.
+            a column with the role "person", and ``into``. Default: this release stands alone.
 
         Returns
         -------

@@ -117,6 +117,9 @@ class TopBottomPlan(RowwisePlan):
         released = Table(pa.table(columns), {name: block.kinds[name] for name in self.names})
         return Outcome(released, np.arange(block.rows))
 
+    def show_in_cells(self, rows: Table, released: Table) -> Table:
+        return self.transform(rows, 0).released
+
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
         return (ValidCells(), RowsAccountedFor(), ColumnsAllowed(names=self.names))

@@ -245,6 +245,10 @@ class Plan(ABC):
         """
         return self
 
+    def show_in_cells(self, rows: Table, released: Table) -> Table | None:
+        """Return new rows in the cells of a release of this plan; None if its cells depend on all rows."""
+        return None
+
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
         """Return what to report to the custodian: the merged trace and, if known, the distance to the optimum."""
         return Diagnostics(searches=trace.searches, rules=trace.rules)

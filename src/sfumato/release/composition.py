@@ -125,7 +125,8 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
     Two releases that are k-anonymous each may leave a person alone: those who share her group in one of them need not
     share it in the other. Here the intruder links rows by the columns that all releases show as they are, and counts
     who is in a person's group in every release that she is in. Rows without a unique value in these columns are not
-    linked. A ledger (``release(…, ledger="FILE")``) prevents the attack.
+    linked; as many of them as her groups have in every release may be candidates. A ledger
+    (``release(…, ledger="FILE")``) prevents the attack.
 
     Parameters
     ----------
@@ -156,12 +157,13 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
         raise RequestError("A composition needs at least two releases.", found=str(len(made)))
     promises = [_promise(one) for one in made]
     by = _linking_columns(made, [set(promise["columns"]) for promise in promises])
-    person_of = _link(made, by)
+    person_of, are_ambiguous = _link(made, by)
     groups = np.full((int(max(one.max() for one in person_of)) + 1, len(made)), ABSENT, dtype=np.int64)
     for place, (one, promise) in enumerate(zip(made, promises, strict=True)):
         groups[person_of[place], place] = group_labels(one.table, promise["columns"])
     values = _latest_values(made, person_of, len(groups))
     found = find_candidates(groups, values)
+    candidates = found.people + _count_ambiguous(groups, are_ambiguous)
     promised = min(promise["k"] for promise in promises)
     sizes = [np.bincount(column[column != ABSENT]) for column in groups.T]
     return Composition(
@@ -169,11 +171,11 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
         people=len(groups),
         linked=int(((groups != ABSENT).sum(axis=1) > 1).sum()),
         linked_by=by,
-        fewest_candidates=int(found.people.min()),
+        fewest_candidates=int(candidates.min()),
         smallest_group=min(int(counts[counts > 0].min()) for counts in sizes),
         promised=promised,
-        below=int((found.people < promised).sum()),
-        alone=int((found.people == 1).sum()),
+        below=int((candidates < promised).sum()),
+        alone=int((candidates == 1).sum()),
         revealed=int((found.values == 1).any(axis=1).sum()),
         subtracted=_count_subtracted(groups, values),
     )
@@ -215,19 +217,32 @@ def _linking_columns(made: Sequence[Release], grouped: Sequence[set[str]]) -> tu
     )
 
 
-def _link(made: Sequence[Release], by: tuple[str, ...]) -> list[NDArray[np.int64]]:
-    """Return the person of each row of each release: the same where a unique value links them."""
+def _link(made: Sequence[Release], by: tuple[str, ...]) -> tuple[list[NDArray[np.int64]], NDArray[np.bool_]]:
+    """Return the person of each row of each release, the same where a unique value links them, and who is ambiguous.
+
+    Those are people whose value others share, so that it cannot be said which of their rows belong together.
+    """
     ends = np.cumsum([0, *(one.table.rows for one in made)])
     if not by:
-        return [np.arange(start, end) for start, end in itertools.pairwise(ends)]
+        return [np.arange(start, end) for start, end in itertools.pairwise(ends)], np.zeros(ends[-1], dtype=bool)
     keys = [KeyedGroups.of(one.table, by) for one in made]
     labels = KeyedGroups.of_keys(np.concatenate([one.keys.values[one.labels] for one in keys])).labels
     count = int(labels.max()) + 1
     parts = [labels[start:end] for start, end in itertools.pairwise(ends)]
     repeats = np.any([np.bincount(part, minlength=count) > 1 for part in parts], axis=0)
     people = np.where(repeats[labels], count + np.arange(len(labels)), labels)
-    dense = np.unique(people, return_inverse=True)[1].ravel()
-    return [dense[start:end] for start, end in itertools.pairwise(ends)]
+    known, dense = np.unique(people, return_inverse=True)
+    return [dense.ravel()[start:end] for start, end in itertools.pairwise(ends)], known >= count
+
+
+def _count_ambiguous(groups: NDArray[np.int64], are_ambiguous: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many people may fit each linked person in all of her releases although their rows cannot be linked."""
+    here = np.full(groups.shape, len(groups), dtype=np.int64)
+    for release, column in enumerate(groups.T):
+        is_in = column != ABSENT
+        rows = np.bincount(column[is_in & are_ambiguous], minlength=int(column.max(initial=0)) + 1)
+        here[is_in, release] = rows[column[is_in]]
+    return np.where((groups != ABSENT).sum(axis=1) > 1, here.min(axis=1), 0)
 
 
 def _latest_values(made: Sequence[Release], person_of: Sequence[NDArray[np.int64]], people: int) -> NDArray[np.int64]:

@@ -14,7 +14,6 @@ import hmac
 import io
 import json
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +35,7 @@ from sfumato.plan.claims.sequence import (
 from sfumato.plan.earlier_releases import ABSENT, EarlierReleases, find_candidates
 from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
-from sfumato.schema.pseudonyms import OTHERS, SecretKey, distinct_people, is_key_there
+from sfumato.schema.pseudonyms import SecretKey, distinct_people, is_key_there, require_private
 from sfumato.table.groups import column_hashes
 
 if TYPE_CHECKING:
@@ -260,10 +259,7 @@ def _beside(path: Path) -> Path:
 
 def _read_private(path: Path, key: SecretKey) -> LedgerState:
     """Read a ledger that nobody else may read."""
-    if os.name == "posix" and path.stat().st_mode & OTHERS:
-        raise ReadError(
-            "Nobody else may read the ledger.", found=f"mode {stat.S_IMODE(path.stat().st_mode):o}", fix="chmod 600"
-        )
+    require_private(path, "the ledger", "chmod 600")
     return LedgerState.from_bytes(path.read_bytes(), key)
 
 

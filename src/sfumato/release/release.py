@@ -21,7 +21,7 @@ from sfumato.statistics.language import parse, require_name
 from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
-    from sfumato.plan.plan import Finding
+    from sfumato.plan.plan import Finding, Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.enclosure import EstimateBudget
@@ -71,6 +71,7 @@ class Release(ReleasedFrames):
     diagnostics: Diagnostics = field(default=Diagnostics(), kw_only=True)
     assessment: Assessment | None = field(default=None, kw_only=True)
     before: tuple[SafeShares, ...] = field(default=(), kw_only=True)
+    _plan: Plan | None = field(default=None, kw_only=True)  # that made it, in the process that did
     _from_text: bool = field(default=False, kw_only=True)  # whether the rows are those of a text file alone
 
     @property
@@ -333,6 +334,42 @@ class Release(ReleasedFrames):
                 fix="use the object that `Boxes(...).release(table)` returned",
             )
         return self.diagnostics.optimality
+
+    def apply(self, new_rows: Any) -> Release:
+        """Return the release with new rows in the same cells: the same ranges, categories or boxes.
+
+        Every promise is recounted on the old and the new rows together. It works for methods whose cells are fixed
+        (``Recode`` with kind="global", ``Generalize``, ``Quantiles``, ``TopBottom``, ``Boxes``), on the object that
+        ``release`` returned. Somebody who has both releases sees which cells have got new rows, and their other
+        columns; a release with a ledger promises more.
+
+        Parameters
+        ----------
+        new_rows : Table, path or data frame
+            Rows of other people, with the columns of the original; identifiers may be left out.
+
+        Returns
+        -------
+        Release
+            The old and the new rows in random order.
+
+        Raises
+        ------
+        GuaranteeNotMet
+            If a promise does not hold for old and new rows together.
+        CannotRelease
+            If a row lies in no box of the release.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> release = sf.Boxes(k=3).release({"age": [20, 21, 22, 40, 41, 42]}, schema={"age": "quasi"})
+        >>> release.apply({"age": [21, 41]}).table.rows
+        8
+        """
+        from sfumato.release.apply import add_rows
+
+        return add_rows(self, new_rows, self._plan)
 
     def write(
         self,

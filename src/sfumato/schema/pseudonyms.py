@@ -74,12 +74,9 @@ class SecretKey:
         """Read the key in a file; others must not be able to read it."""
         file = Path(path).expanduser()
         text = read_bytes(file).decode("ascii", errors="replace").strip()
-        if os.name == "posix" and file.stat().st_mode & OTHERS:
-            raise ReadError(
-                f"Nobody else may read the key file {shorten_name(file)}.",
-                found=f"mode {stat.S_IMODE(file.stat().st_mode):o}",
-                fix="chmod 600, and a new key if others may have read it",
-            )
+        require_private(
+            file, f"the key file {shorten_name(file)}", "chmod 600, and a new key if others may have read it"
+        )
         if not re.fullmatch(f"{HEAD}[0-9a-f]{{{2 * KEY_BYTES}}}", text):
             raise ReadError(f"{shorten_name(file)} must be a key file that sfumato made.", found="something else")
         return cls(bytes.fromhex(text.removeprefix(HEAD)))
@@ -93,6 +90,13 @@ class SecretKey:
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         raise TypeError("a secret key is not copied to other processes or files")
+
+
+def require_private(file: Path, what: str, fix: str) -> None:
+    """Raise if others than its owner may read a file."""
+    mode = file.stat().st_mode
+    if os.name == "posix" and mode & OTHERS:
+        raise ReadError(f"Nobody else may read {what}.", found=f"mode {stat.S_IMODE(mode):o}", fix=fix)
 
 
 def is_key_there(path: str | Path) -> bool:

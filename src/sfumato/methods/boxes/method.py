@@ -125,8 +125,8 @@ class Boxes(Method):
     )
     slack: int = reported_option(
         Whole(at_least=0),
-        "Number of records that each box has beyond k, for a ledger: so many people of a box may leave before those who "
-        "stay are fewer than k.",
+        "Number of records that each box has beyond k, for a ledger: so many people of a box may leave before fewer "
+        "than k are left.",
         default=0,
         unit="records",
     )

@@ -322,6 +322,16 @@ class BoxesPlan(Plan):
             generators=[self.randomness.stream(f"search {number} {island}") for island in range(ISLANDS)],
         )
 
+    def show_in_cells(self, rows: Table, released: Table) -> Table | None:
+        if self.pooled is not None or self.axes.have_trees:
+            return None
+        from sfumato.methods.boxes.together import find_boxes
+
+        found = released.take(find_boxes(self.axes, rows, released)).arrow.select(list(self.group))
+        for name in self.passed:
+            found = found.append_column(name, rows.arrow.column(name))
+        return Table(found, released.kinds)
+
     def diagnostics(self, trace: Trace, evidence: Evidence) -> Diagnostics:
         compare = OptimalityInput.of(self.axes, self.sensitivities, self.diversity, self._least, evidence)
         return Diagnostics(searches=trace.searches, rules=trace.rules, compare_with_optimum=compare)

@@ -14,7 +14,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from sfumato.errors import CannotRelease
 from sfumato.kernels.jit import jit
 from sfumato.methods.boxes.axes import Axes, box_widths
 from sfumato.methods.partition import BoxPartition
@@ -26,11 +29,13 @@ from sfumato.plan.earlier_releases import (
     count_different,
     label_histories,
 )
+from sfumato.table.intervals import BOX, Intervals, is_member, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.boxes.diversity import Protected
+    from sfumato.table.table import Table
 
 NEIGHBOURS = 16  # boxes near a unit or a new person that are tried
 SWEEPS, MOST_STEPS = 600, 2_000_000  # proposals to exchange something: for each unit and new person, and in all
@@ -357,3 +362,38 @@ def _join_pairs(units: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[n
     count = int(units.max()) + 1
     links = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(count, count))
     return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)[units]
+
+
+COMPARED = 4_000_000  # pairs of a row and a box that are compared at once
+
+
+def find_boxes(axes: Axes, rows: Table, released: Table) -> NDArray[np.int64]:
+    """Return a released row whose box contains each of these rows; raise if a row is in no box."""
+    _, first = np.unique(released.numbers(BOX), return_index=True)
+    step, found = max(COMPARED // len(first), 1), np.empty(rows.rows, dtype=np.int64)
+    ends = {axis.name: Intervals.of(released, axis.name) for axis in axes.numbers}
+    for start in range(0, rows.rows, step):
+        some = rows.take(np.arange(start, min(start + step, rows.rows)))
+        fits = np.ones((some.rows, len(first)), dtype=bool)
+        for name, faces in ends.items():
+            numbers = some.numbers(name)[:, None]
+            fits &= (faces.low[first] <= numbers) & (numbers <= faces.high[first])
+        for axis in axes.sets:
+            fits &= _are_members(some, released, axis.name, first)
+        found[start : start + some.rows] = np.where(fits.any(axis=1), first[fits.argmax(axis=1)], -1)
+    if (found < 0).any():
+        raise CannotRelease(
+            "Every new row must lie in a box of the release.",
+            found=f"{int((found < 0).sum()):,} of {rows.rows:,} in none",
+            fix="a release with edges='cells', whose boxes divide the whole space, or a new release of all rows",
+        )
+    return found
+
+
+def _are_members(rows: Table, released: Table, name: str, boxes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether the value of each row is in the set of each box."""
+    values, cells = rows.coded(name), released.coded(name)
+    sets = [parse_set(cell) for cell in pc.cast(cells.values, pa.string()).to_pylist()]
+    known = pc.cast(values.values, pa.string()).to_pylist()
+    table = np.array([[is_member(value, one) for one in sets] for value in known], dtype=bool)
+    return table[values.codes][:, cells.codes[boxes]]

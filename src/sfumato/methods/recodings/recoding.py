@@ -212,6 +212,9 @@ class RecodingPlan(Plan):
         kept = np.flatnonzero(self.rows_to_keep(released, block))
         return Outcome(released if len(kept) == released.rows else released.take(kept), kept)
 
+    def show_in_cells(self, rows: Table, released: Table) -> Table | None:
+        return None if self.needs_whole_table else recode_table(rows, self.columns, self._by_name)
+
     def rows_to_keep(self, released: Table, block: Table) -> NDArray[np.bool_]:
         """Mark the rows that are released: those in groups that the rules allow."""
         if self.rules.allow_all:
