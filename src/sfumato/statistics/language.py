@@ -33,7 +33,7 @@ from sfumato.statistics.conditions import (
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.tallies import Count, Quantile, Sum, Survival
+from sfumato.statistics.tallies import Count, LogRank, Quantile, Sum, Survival
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 QUOTES = "`\"'"
@@ -397,6 +397,12 @@ def _read_survival(cursor: Cursor) -> Statistic:
     return Survival(time, event, cursor.number("a time such as 365"))
 
 
+def _read_log_rank(cursor: Cursor) -> Statistic:
+    time, event = _read_two_names(cursor)
+    cursor.expect("~", "'~' and the column of the groups")
+    return LogRank(time, event, cursor.column())
+
+
 def _read_two_statistics(cursor: Cursor) -> tuple[Statistic, Statistic]:
     first = _read_statistic(cursor)
     cursor.expect(",", "',' and a second statistic")
@@ -429,6 +435,7 @@ PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     "min": lambda cursor: Quantile(cursor.column(), 0.0),
     "max": lambda cursor: Quantile(cursor.column(), 1.0),
     "quantile": _read_quantile,
+    "logrank": _read_log_rank,
     **dict.fromkeys(("survival", "kaplanmeier"), _read_survival),
     "iqr": lambda cursor: Iqr(cursor.column()),
     "share": lambda cursor: ShareMeeting(_read_condition(cursor)),

@@ -17,6 +17,8 @@ from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure
 from sfumato.statistics.bounds.records import Records
 from sfumato.statistics.conditions import ALWAYS, Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimate_records import TestEstimate
 from sfumato.statistics.statistic import OneColumn, Statistic
 from sfumato.statistics.units import Calendar, Counts, Dates, NoDates, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
@@ -161,7 +163,9 @@ class Survival(Tally):
         return f"survival({quote(self.time)}, {quote(self.event)}, {self.at:.15g})"
 
 
-def _survive(time: NDArray[np.float64], event: NDArray[np.generic], weight: NDArray[np.float64], at: float) -> float:
+def _survive(
+    time: NDArray[np.float64], event: NDArray[np.float64] | NDArray[np.bool_], weight: NDArray[np.float64], at: float
+) -> float:
     """Return ∏ (1 − d/n) over the times up to ``at``; it stays where it is when nobody is left."""
     times, place = np.unique(time, return_inverse=True)
     leaving = np.bincount(place, weights=weight)
@@ -169,6 +173,85 @@ def _survive(time: NDArray[np.float64], event: NDArray[np.generic], weight: NDAr
     events = np.bincount(place, weights=weight * event)
     counts = (times <= at) & (events > 0.0)
     return float(np.prod(np.maximum(at_risk[counts] - events[counts], 0.0) / at_risk[counts]))
+
+
+@dataclass(frozen=True)
+class LogRank(Statistic):
+    """The log-rank test that two groups survive alike: χ² = (O − E)² / V with one degree of freedom.
+
+    O is the number of events of the second group. The share of that group among those at risk is bounded for each event
+    by those who certainly are and those who may be at risk, at any time that the event may have. The bounds of E and V
+    are sums of these, so that they hold for all completions but need not be attained.
+    """
+
+    is_characteristic = False
+    parts_share_records = False
+
+    time: str
+    event: str
+    group: str
+    condition: Condition = ALWAYS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.time, self.event, self.group, *self.condition.columns)))
+
+    def covers(self, unseen: Unseen) -> bool:
+        return False
+
+    def given(self, condition: Condition) -> Statistic:
+        return replace(self, condition=self.condition.joined(condition))
+
+    def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
+        from scipy import stats  # these take time to import, and only a test needs them
+
+        from sfumato.statistics.bounds.association import bound_log_rank
+
+        sides = self._sides(table)
+        low, high = (np.concatenate([getattr(one, end) for one in sides]) for end in ("low", "high"))
+        weight = np.concatenate([one.likely_weight for one in sides])
+        second = np.repeat([False, True], [len(one.weight) for one in sides])
+        known = all(one.is_certain for one in sides) and bool((low[:, 1] == high[:, 1]).all())
+        event, middle = np.rint((low[:, 1] + high[:, 1]) / 2.0), (low[:, 0] + high[:, 0]) / 2.0
+        value = bound_log_rank(middle, middle, event, second, weight)[0]
+        ends = bound_log_rank(low[:, 0], high[:, 0], event, second, weight) if known else (0.0, np.inf)
+        slack = 1e-10 * (1.0 + value)
+        p_ends = [float(stats.chi2.sf(end, 1)) for end in (ends[1] + slack, max(ends[0] - slack, 0.0))]
+        records = sum(one.records for one in sides)
+        return TestEstimate(
+            name=str(self),
+            value=value,
+            low=max(min(ends[0], value) - slack, 0.0),
+            high=max(ends[1], value) + slack,
+            inner_low=value,
+            inner_high=value,
+            linear_low=np.nan,
+            linear_high=np.nan,
+            records=records,
+            uncertain_records=sum(one.most_records for one in sides) - records,
+            weighted_by=table.weighted_by,
+            notes=() if known else ("nothing is certain: the event or the group of some records is not known",),
+            p_value=float(stats.chi2.sf(value, 1)),
+            p_low=p_ends[0],
+            p_high=p_ends[1],
+        )
+
+    def _sides(self, table: CountedBoxes) -> list[WeightedBoxes]:
+        """Return the records of the two groups."""
+        if self.time in table.calendars or table.weighted_by is not None:
+            raise StatisticError(f"{self} needs times that are numbers, and records without sampling weights.")
+        survival = Survival(self.time, self.event, np.inf)
+        conditions = [Condition((Predicate(self.group, "=", str(level)),)) for level in table.levels(self.group)]
+        sides = [survival.records_where(table, self.condition.joined(one)) for one in conditions]
+        if len(sides) != 2:
+            raise StatisticError(f"{self} needs two groups.", found=f"{len(sides)}")
+        for one in sides:
+            survival.tally(one)  # which refuses other events
+        return sides
+
+    def __str__(self) -> str:
+        where = f" | {self.condition}" if self.condition.predicates else ""
+        return f"logrank({quote(self.time)}, {quote(self.event)} ~ {quote(self.group)}{where})"
 
 
 NAMED_SHARES = {0.0: "min", 0.5: "median", 1.0: "max"}  # quantiles with a name of their own

@@ -414,3 +414,57 @@ class TestSurvival:
         for words in ("survival(t, g, 9)", "survival(e, t, 9)", "survival(t, t, 9)"):
             with pytest.raises(StatisticError):
                 release.estimate(words)
+
+
+def _log_rank(time, event, second):
+    """Return (O − E)² / V, slowly; None if V is 0."""
+    gap = variance = 0.0
+    for one in np.unique(time[event == 1]):
+        risk, dies = time >= one, (time == one) & (event == 1)
+        share, records, deaths = second[risk].mean(), risk.sum(), dies.sum()
+        gap += second[dies].sum() - deaths * share
+        variance += deaths * share * (1 - share) * (records - deaths) / max(records - 1, 1)
+    return gap**2 / variance if variance > 0.0 else None
+
+
+class TestLogRank:
+    """Equal to SciPy where boxes are points; holds all completions, and is not the whole line, where they are not."""
+
+    def test_of_points_is_that_of_scipy(self, exact):
+        groups = [
+            stats.CensoredData(
+                uncensored=EXACT["x"][own & (EXACT["d"] == 1)], right=EXACT["x"][own & (EXACT["d"] == 0)]
+            )
+            for own in (EXACT["g"] == "b", EXACT["g"] == "a")
+        ]
+        known, found = stats.logrank(*groups), exact.estimate("logrank(x, d ~ g)")
+        assert found.value == pytest.approx(known.statistic**2, abs=1e-8)
+        assert found.p_low == pytest.approx(known.pvalue, abs=1e-8) and found.p_high == pytest.approx(
+            known.pvalue, abs=1e-8
+        )
+
+    @pytest.mark.parametrize("seed", range(15))
+    def test_no_completion_is_outside(self, seed):
+        random = np.random.default_rng(seed)
+        low, event, group = random.integers(0, 8, 6), random.integers(0, 2, 6), np.array([0, 1, 0, 1, 0, 1])
+        high = low + random.integers(0, 3, 6)
+        ends = {"t_low": low, "t_high": high, "e_low": event, "e_high": event, "g_low": group, "g_high": group}
+        found = sf.read_release(ends).estimate("logrank(t, e ~ g)")
+        values = [_log_rank(np.array(one), event, group == 1) for one in itertools.product(*map(range, low, high + 1))]
+        for value in (one for one in values if one is not None):
+            assert found.low - 1e-9 <= value <= found.high + 1e-9
+            assert found.p_low - 1e-9 <= stats.chi2.sf(value, 1) <= found.p_high + 1e-9
+
+    @pytest.mark.parametrize(("width", "verdict"), [(0.05, "for every completion"), (50.0, "undecided")])
+    def test_narrow_times_decide_and_wide_ones_do_not(self, width, verdict):
+        random = np.random.default_rng(3)
+        group = random.integers(0, 2, 2_000)
+        time = random.exponential(10.0, 2_000) * (1.0 + 0.5 * group)
+        ends = {"t_low": time, "t_high": time + width, "g_low": group, "g_high": group}
+        release = sf.read_release({**ends, "e_low": np.ones(2_000), "e_high": np.ones(2_000)})
+        assert verdict in release.estimate("logrank(t, e ~ g)").verdict
+
+    def test_an_event_that_is_not_known_leaves_everything_open(self):
+        ends = {"t_low": [1, 2, 3, 4], "t_high": [1, 2, 3, 4], "g_low": [0, 1, 0, 1], "g_high": [0, 1, 0, 1]}
+        found = sf.read_release({**ends, "e_low": [1, 1, 0, 0], "e_high": [1, 1, 1, 0]}).estimate("logrank(t, e ~ g)")
+        assert (found.low, found.high, found.p_low, found.p_high) == (0.0, math.inf, 0.0, 1.0)
