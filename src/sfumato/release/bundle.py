@@ -27,9 +27,11 @@ from sfumato.formats.raw_files import write_whole
 from sfumato.formats.text import write_text
 from sfumato.params import require_choice
 from sfumato.release import target as place
-from sfumato.release.manifest import Manifest
-from sfumato.release.target import CSV, MANIFEST, PARQUET
-from sfumato.table.intervals import BOX, high_name, low_name, missing_name, original_name
+from sfumato.release.manifest import BOX_MEAN, Manifest
+from sfumato.release.target import CSV, MANIFEST, PARQUET, README
+from sfumato.schema.columns import Role
+from sfumato.table.intervals import BOX, high_name, is_interval, low_name, missing_name, original_name
+from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from sfumato.table.table import Table
@@ -67,6 +69,109 @@ def _label(name: str, released: Sequence[str], known: dict[str, str], shifted: S
     if name == missing_name(base):
         return f"{meaning}: number of rows of the box without a value"
     return "number of the box: its rows share all ranges" if name == BOX else ""
+
+
+MOST_NAMES, LONGEST_NAME = 12, 60  # columns on a line of the README, and letters of a name
+
+
+def write_readme(manifest: Manifest) -> str:
+    """Return what the columns of a release mean, for an analyst who sees it for the first time.
+
+    Only the manifest and the names of the listed files are used, so that whoever has them can write the same text.
+    """
+    told, names = [], [column.name for column in manifest.released]
+    groups = _columns_by_meaning(manifest)
+    for meaning, columns in groups.items():
+        told += [f"- {_listed(columns)}: {meaning}"] if columns else []
+    if BOX in names and not any(column.name == BOX for column in manifest.columns):
+        told.append("- box: rows with the same number share all their ranges and sets; the number means nothing else.")
+    method = _printable(manifest.method, LONGEST_NAME)
+    left_out = "" if not manifest.suppressed else f"; {manifest.suppressed:,} rows were left out"
+    lines = [
+        f"A table of {manifest.rows_out:,} rows, anonymized by sfumato {manifest.version}, {method}{left_out}.",
+        f"Promised: {_printable(manifest.guarantee, 1000)}. To recount this: sfumato verify FOLDER",
+        "",
+        "Columns (codebook.csv has a line for each):",
+        *told,
+        "",
+        *_ways_to_estimate(manifest, groups[RANGE]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+RANGE = (
+    "released as two columns with _low and _high. The true value lies between them, both ends included. If there is a "
+    "column with _missing, it counts the rows of the box without a value."
+)
+SHIFTED = "dates that were shifted first: the cell, or the range from _low to _high, holds the shifted date."
+POOLED = "sampling weights: the mean weight of the box, and the range of its weights in _low and _high."
+
+
+def _columns_by_meaning(manifest: Manifest) -> dict[str, list[str]]:
+    """Return the columns of the original by what their released cells mean, each in one group."""
+    names = {column.name for column in manifest.released}
+    rest = [column.name for column in manifest.columns]
+
+    def take(chosen: Callable[[str], bool]) -> list[str]:
+        taken = [name for name in rest if chosen(name)]
+        rest[:] = [name for name in rest if name not in taken]
+        return taken
+
+    sets, trees = set(manifest.sets) - set(manifest.nodes), set(manifest.nodes)
+    return {
+        SHIFTED: take(set(manifest.shifted).__contains__),
+        "pseudonyms: the same person has the same one; they mean nothing else.": take(
+            set(manifest.pseudonyms).__contains__
+        ),
+        POOLED: take(lambda name: name == manifest.weight and manifest.sampling_weights == BOX_MEAN),
+        RANGE: take(lambda name: is_interval(name, names)),
+        "not released.": take(lambda name: name not in names),
+        "words of a tree: a word that stands for several values means one of them.": take(trees.__contains__),
+        "changed by the method; a cell need not be that of the person, and guarantees no interval.": take(
+            set(manifest.altered).__contains__
+        ),
+        "sets of categories: a|b means one of a and b, (missing) no value, (any) any value.": take(sets.__contains__),
+        "generalized: the cell stands for a range or group that holds the true value.": take(
+            (set(manifest.names(Role.QUASI)) - set(manifest.unaltered)).__contains__
+        ),
+        "exact: the cells of the original.": rest,
+    }
+
+
+def _ways_to_estimate(manifest: Manifest, ranges: Sequence[str]) -> list[str]:
+    """Return how to estimate: a mean in other programs only where the means of the ends are its bounds."""
+    names = {column.name for column in manifest.released}
+    numbers = {column.name for column in manifest.columns if column.kind in (Kind.CONTINUOUS, Kind.WHOLE)}
+    plain = [name for name in ranges if name.isidentifier() and name.isascii()]
+    simple = [name for name in plain if name in numbers and missing_name(name) not in names]
+    shown = next(iter(simple or plain), "x")
+    lines = [f'Estimate, with an interval that holds the true value: sfumato estimate FOLDER "mean({shown})"']
+    if not ranges:
+        lines = ['Estimate: sfumato estimate FOLDER "STATISTIC" says for each statistic what can be concluded.']
+    if not simple or manifest.weight is not None:
+        return lines
+    low, high = low_name(shown), high_name(shown)
+    read = f'read.csv("{CSV}")' if CSV in manifest.files else f'arrow::read_parquet("{PARQUET}")'
+    lines += ["Bounds of a mean over the released rows in other programs:"]
+    lines += [f'  pandas  pandas.read_parquet("{PARQUET}")[["{low}", "{high}"]].mean()']
+    lines += [f'  R       colMeans({read}[c("{low}", "{high}")])']
+    if CSV in manifest.files and len(high) <= STATA_NAME:
+        lines += [f"  Stata   import delimited {CSV}, case(preserve)", f"          mean {low} {high}"]
+    return lines
+
+
+STATA_NAME = 32  # letters of a name in Stata
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(_printable(name, LONGEST_NAME) for name in names[:MOST_NAMES]) + more
+
+
+def _printable(text: str, most: int) -> str:
+    """Return text without line breaks and other signs by which a name could pass for a line of its own."""
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    return shown if len(shown) <= most else f"{shown[:most]}…"
 
 
 FORMATS = ("csv", "parquet", *(suffix.removeprefix(".") for suffix in EXPORTS))
@@ -275,9 +380,10 @@ def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
     """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all."""
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
-    sums = {name: sha256(fresh / name) for name in place.files_in(fresh)}
-    bound = replace(manifest, files=sums).to_json().encode()
-    write_whole(fresh / MANIFEST, partial(_write_content, bound))
+    bound = replace(manifest, files={name: sha256(fresh / name) for name in place.files_in(fresh)})
+    write_whole(fresh / README, partial(_write_content, write_readme(bound).encode()))
+    bound = replace(manifest, files={**bound.files, README: sha256(fresh / README)})
+    write_whole(fresh / MANIFEST, partial(_write_content, bound.to_json().encode()))
 
 
 def _write_content(content: bytes, file: BinaryIO) -> None:

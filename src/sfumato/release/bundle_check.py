@@ -26,10 +26,10 @@ from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
 from sfumato.formats.exports import FORMULAS
 from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
-from sfumato.release.bundle import sha256
+from sfumato.release.bundle import sha256, write_readme
 from sfumato.release.manifest import Manifest, is_sealed
 from sfumato.release.rows import StoredTable
-from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, files_in, is_file_name
+from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, README, files_in, is_file_name
 from sfumato.release.verify import Recount
 from sfumato.version import __version__
 
@@ -47,8 +47,9 @@ NO_LESS = ("k", "l")  # options that some claim must promise: none of them means
 class FileCheck:
     """A file of a bundle, compared with its SHA-256 in the manifest.
 
-    ``recounted`` says whether also its content was checked: the released rows, on which promises are recounted, and the
-    same rows as text. Reports and codebooks are not: somebody may have written them and their checksums anew.
+    ``recounted`` says whether also its content was checked: the released rows, on which promises are recounted, the
+    same rows as text, and the README, which the manifest determines. Reports and codebooks are not:
+    somebody may have written them and their checksums anew.
     """
 
     name: str
@@ -97,8 +98,15 @@ class BundleCheck:
 def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
     checked = check_rows(manifest, released)
-    faults = (*_file_faults(folder, manifest), *_text_faults(folder / CSV, released), *checked.faults)
+    faults = (
+        *_file_faults(folder, manifest),
+        *_text_faults(folder / CSV, released),
+        *_readme_faults(folder / README, manifest),
+        *checked.faults,
+    )
     recounted = (PARQUET,) if isinstance(released, StoredTable) else (PARQUET, CSV)
+    if manifest.version == __version__:
+        recounted = (*recounted, README)
     return replace(checked, files=_files(folder, manifest.files, recounted), faults=faults)
 
 
@@ -183,6 +191,15 @@ def _text_faults(file: Path, released: Table) -> list[str]:
         if text.getvalue() == file.read_bytes() or _same_cells(text.getvalue(), file.read_bytes()):
             return []
     return [f"{file.name} holds other cells than released.parquet"]
+
+
+def _readme_faults(file: Path, manifest: Manifest) -> list[str]:
+    """Return whether the README says other things than the manifest; other versions may word it differently."""
+    if manifest.version != __version__ or not file.is_file():
+        return []
+    expected = write_readme(manifest).encode()
+    same = file.stat().st_size == len(expected) and file.read_bytes() == expected
+    return [] if same else [f"{file.name} says other things than {MANIFEST}"]
 
 
 def _same_cells(one: bytes, other: bytes) -> bool:

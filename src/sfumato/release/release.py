@@ -379,7 +379,7 @@ class Release(ReleasedFrames):
         formats: str | Sequence[str] | None = None,
         csv_formulas: str = "escape",
     ) -> Path:
-        """Write the release into ``folder``, all or nothing: its rows, manifest.json, a report and a codebook.
+        """Write the release into ``folder``, all or nothing: rows, manifest.json, report, codebook and README.
 
         Parameters
         ----------
@@ -405,8 +405,8 @@ class Release(ReleasedFrames):
         >>> import sfumato as sf
         >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
         >>> folder = release.write("out")
-        >>> sorted(path.name for path in folder.iterdir())
-        ['codebook.csv', 'manifest.json', 'released.csv', 'released.parquet', 'report.html', 'report.json']
+        >>> sorted(path.name for path in folder.iterdir())[:4]
+        ['README.txt', 'codebook.csv', 'manifest.json', 'released.csv']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if self.manifest is None:

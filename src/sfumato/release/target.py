@@ -24,6 +24,7 @@ from sfumato.sources.base import SCHEMES, scheme_of
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
 CODEBOOK = "codebook.csv"  # what the released columns mean
+README = "README.txt"  # the same in a few lines, and how to estimate
 EXPORTED = tuple(f"released{suffix}" for suffix in EXPORTS)  # the same rows for other programs, on request
 PICTURES = ("boxes.png", "statistics.png")  # optional
 NAMES = (
@@ -34,6 +35,7 @@ NAMES = (
     REPORT,
     NUMBERS,
     CODEBOOK,
+    README,
     *PICTURES,
 )  # the files of a bundle; no other file is ever deleted
 

@@ -33,7 +33,7 @@ from sfumato.statistics.conditions import (
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import INTERCEPT, Regression
 from sfumato.statistics.statistic import Statistic
-from sfumato.statistics.tallies import Count, Quantile, Sum
+from sfumato.statistics.tallies import Count, LogRank, Quantile, Sum, Survival
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 QUOTES = "`\"'"
@@ -391,6 +391,18 @@ def _read_quantile(cursor: Cursor) -> Statistic:
     return Quantile(column, cursor.number("a share such as 0.9"))
 
 
+def _read_survival(cursor: Cursor) -> Statistic:
+    time, event = _read_two_names(cursor)
+    cursor.expect(",", "',' and a time such as 365")
+    return Survival(time, event, cursor.number("a time such as 365"))
+
+
+def _read_log_rank(cursor: Cursor) -> Statistic:
+    time, event = _read_two_names(cursor)
+    cursor.expect("~", "'~' and the column of the groups")
+    return LogRank(time, event, cursor.column())
+
+
 def _read_two_statistics(cursor: Cursor) -> tuple[Statistic, Statistic]:
     first = _read_statistic(cursor)
     cursor.expect(",", "',' and a second statistic")
@@ -423,6 +435,8 @@ PARSERS: dict[str, Callable[[Cursor], Statistic]] = {
     "min": lambda cursor: Quantile(cursor.column(), 0.0),
     "max": lambda cursor: Quantile(cursor.column(), 1.0),
     "quantile": _read_quantile,
+    "logrank": _read_log_rank,
+    **dict.fromkeys(("survival", "kaplanmeier"), _read_survival),
     "iqr": lambda cursor: Iqr(cursor.column()),
     "share": lambda cursor: ShareMeeting(_read_condition(cursor)),
     "difference": lambda cursor: Difference(*_read_two_statistics(cursor)),

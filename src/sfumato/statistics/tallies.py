@@ -1,4 +1,4 @@
-"""Counts, sums and quantiles: statistics that are not functions of moments, with exact intervals by sorting.
+"""Counts, sums, quantiles and survival: statistics that are not functions of moments, with exact intervals by sorting.
 
 A record that may or may not meet a condition counts if that widens the interval.
 """
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure
 from sfumato.statistics.bounds.records import Records
-from sfumato.statistics.conditions import ALWAYS, Condition, quote
+from sfumato.statistics.conditions import ALWAYS, Condition, Predicate, quote
+from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimate_records import TestEstimate
 from sfumato.statistics.statistic import OneColumn, Statistic
 from sfumato.statistics.units import Calendar, Counts, Dates, NoDates, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
@@ -92,6 +95,163 @@ class Sum(OneColumn, Tally):
 
     def __str__(self) -> str:
         return f"sum({quote(self.column)})"
+
+
+@dataclass(frozen=True)
+class Survival(Tally):
+    """The Kaplan–Meier estimate of the share that survives a time; ``event`` is 1 for an event and 0 if censored.
+
+    Events come before censorings at the same time. With all other records fixed, the estimate rises if a censored time
+    is later, falls if an event is later but not after ``at``, and rises if it is moved there. One more record lowers it
+    if it has an event up to ``at``, and raises it otherwise. So each record has its own best and worst choice.
+    """
+
+    time: str
+    event: str
+    at: float
+
+    def __post_init__(self) -> None:
+        if self.time == self.event:
+            raise StatisticError(f"{self} must name two different columns.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.time, self.event
+
+    def records_where(self, table: CountedBoxes, where: Condition) -> WeightedBoxes:
+        """Return the records with time and event, which may be numbers or true and false."""
+        if self.event not in table.categories:
+            return super().records_where(table, where)
+        known = where.joined(Condition((Predicate(self.event, "!=", None),)))
+        clauses = table.clauses([self.time], known)
+        meeting = table.rows_meeting(table.clauses([], Condition((Predicate(self.event, "=", "true"),))))
+        if not {str(level) for level in table.levels(self.event)} <= {"false", "true"}:
+            raise self._not_an_event()
+        events = np.stack([meeting.least == table.count, meeting.most > 0.0]).astype(np.float64)
+        low, high = (np.column_stack(ends) for ends in zip(table.clip([self.time], clauses), events, strict=True))
+        return table.with_weights(table.rows_meeting(clauses), low, high)
+
+    def _not_an_event(self) -> StatisticError:
+        return StatisticError(
+            f"The column {self.event!r} must be 1 (or true) for an event and 0 (or false) for a censored record."
+        )
+
+    def tally(self, boxes: WeightedBoxes) -> Enclosure:
+        """Compute the estimate, and those of the best and of the worst choice of every record."""
+        (start, least), (end, most), at = boxes.low.T, boxes.high.T, self.at
+        if not len(start):
+            raise StatisticError(f"{self} needs at least one complete record.", found="none")
+        if least.min() < 0.0 or most.max() > 1.0 or ((least == most) & (least != np.rint(least))).any():
+            raise self._not_an_event()
+        leaves = (least == 1.0) & (end <= at)  # certainly has an event up to this time
+        enters = (most == 1.0) & (start <= at)  # may have one
+        high = _survive(np.where(leaves, start, end), leaves, boxes.weight + np.where(leaves, 0.0, boxes.extra), at)
+        weight = boxes.weight + np.where(enters, boxes.extra, 0.0)
+        low = _survive(np.where(enters, np.minimum(end, at), start), enters, weight, at)
+        whole = not (np.rint(boxes.low) != boxes.low).any() and not (np.rint(boxes.high) != boxes.high).any()
+        last = float(np.floor(at)) if whole else at  # a whole number may be all that a time can be
+        attained = _survive(np.where(enters, np.minimum(end, last), start), enters, weight, at)
+        value = _survive(boxes.midpoints[:, 0], boxes.midpoints[:, 1], boxes.likely_weight, at)
+        summed = 1 if (np.rint(weight) == weight).all() else len(weight)
+        rounding = 8.0 * len(weight) * summed * EPS
+        return Enclosure(max(low - rounding, 0.0), min(high + rounding, 1.0), attained, high, value=value)
+
+    def unit(self, calendars: Mapping[str, Calendar]) -> Unit:
+        return NoDates() if set(self.columns) & set(calendars) else Unit()
+
+    def __str__(self) -> str:
+        return f"survival({quote(self.time)}, {quote(self.event)}, {self.at:.15g})"
+
+
+def _survive(
+    time: NDArray[np.float64], event: NDArray[np.float64] | NDArray[np.bool_], weight: NDArray[np.float64], at: float
+) -> float:
+    """Return ∏ (1 − d/n) over the times up to ``at``; it stays where it is when nobody is left."""
+    times, place = np.unique(time, return_inverse=True)
+    leaving = np.bincount(place, weights=weight)
+    at_risk = np.cumsum(leaving[::-1])[::-1]
+    events = np.bincount(place, weights=weight * event)
+    counts = (times <= at) & (events > 0.0)
+    return float(np.prod(np.maximum(at_risk[counts] - events[counts], 0.0) / at_risk[counts]))
+
+
+@dataclass(frozen=True)
+class LogRank(Statistic):
+    """The log-rank test that two groups survive alike: χ² = (O − E)² / V with one degree of freedom.
+
+    O is the number of events of the second group. The share of that group among those at risk is bounded for each event
+    by those who certainly are and those who may be at risk, at any time that the event may have. The bounds of E and V
+    are sums of these, so that they hold for all completions but need not be attained.
+    """
+
+    is_characteristic = False
+    parts_share_records = False
+
+    time: str
+    event: str
+    group: str
+    condition: Condition = ALWAYS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.time, self.event, self.group, *self.condition.columns)))
+
+    def covers(self, unseen: Unseen) -> bool:
+        return False
+
+    def given(self, condition: Condition) -> Statistic:
+        return replace(self, condition=self.condition.joined(condition))
+
+    def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
+        from scipy import stats  # these take time to import, and only a test needs them
+
+        from sfumato.statistics.bounds.association import bound_log_rank
+
+        sides = self._sides(table)
+        low, high = (np.concatenate([getattr(one, end) for one in sides]) for end in ("low", "high"))
+        weight = np.concatenate([one.likely_weight for one in sides])
+        second = np.repeat([False, True], [len(one.weight) for one in sides])
+        known = all(one.is_certain for one in sides) and bool((low[:, 1] == high[:, 1]).all())
+        event, middle = np.rint((low[:, 1] + high[:, 1]) / 2.0), (low[:, 0] + high[:, 0]) / 2.0
+        value = bound_log_rank(middle, middle, event, second, weight)[0]
+        ends = bound_log_rank(low[:, 0], high[:, 0], event, second, weight) if known else (0.0, np.inf)
+        slack = 1e-10 * (1.0 + value)
+        p_ends = [float(stats.chi2.sf(end, 1)) for end in (ends[1] + slack, max(ends[0] - slack, 0.0))]
+        records = sum(one.records for one in sides)
+        return TestEstimate(
+            name=str(self),
+            value=value,
+            low=max(min(ends[0], value) - slack, 0.0),
+            high=max(ends[1], value) + slack,
+            inner_low=value,
+            inner_high=value,
+            linear_low=np.nan,
+            linear_high=np.nan,
+            records=records,
+            uncertain_records=sum(one.most_records for one in sides) - records,
+            weighted_by=table.weighted_by,
+            notes=() if known else ("nothing is certain: the event or the group of some records is not known",),
+            p_value=float(stats.chi2.sf(value, 1)),
+            p_low=p_ends[0],
+            p_high=p_ends[1],
+        )
+
+    def _sides(self, table: CountedBoxes) -> list[WeightedBoxes]:
+        """Return the records of the two groups."""
+        if self.time in table.calendars or table.weighted_by is not None:
+            raise StatisticError(f"{self} needs times that are numbers, and records without sampling weights.")
+        survival = Survival(self.time, self.event, np.inf)
+        conditions = [Condition((Predicate(self.group, "=", str(level)),)) for level in table.levels(self.group)]
+        sides = [survival.records_where(table, self.condition.joined(one)) for one in conditions]
+        if len(sides) != 2:
+            raise StatisticError(f"{self} needs two groups.", found=f"{len(sides)}")
+        for one in sides:
+            survival.tally(one)  # which refuses other events
+        return sides
+
+    def __str__(self) -> str:
+        where = f" | {self.condition}" if self.condition.predicates else ""
+        return f"logrank({quote(self.time)}, {quote(self.event)} ~ {quote(self.group)}{where})"
 
 
 NAMED_SHARES = {0.0: "min", 0.5: "median", 1.0: "max"}  # quantiles with a name of their own

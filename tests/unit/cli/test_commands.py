@@ -183,6 +183,7 @@ class TestRelease:
             "released.csv",
             "manifest.json",
             "codebook.csv",
+            "README.txt",
             "report.html",
             "report.json",
         }
@@ -353,7 +354,15 @@ class TestDemo:
         assert run(["demo", "-o", str(tmp_path / "out"), "--json"]) == 0
         shown = json.loads(capfd.readouterr().out)
         files = {path.name: path.read_bytes().decode(errors="replace") for path in (tmp_path / "out").iterdir()}
-        written = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
+        written = {
+            "released.parquet",
+            "released.csv",
+            "manifest.json",
+            "codebook.csv",
+            "README.txt",
+            "report.html",
+            "report.json",
+        }
         assert set(files) == written
         text = "".join(files[name] for name in written if not name.startswith("released"))
         for compared in shown["statistics"]:

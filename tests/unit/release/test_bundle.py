@@ -15,7 +15,15 @@ from sfumato.errors import OptionError, RequestError
 from sfumato.release import bundle, target
 from sfumato.release.read import read_release
 
-FILES = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
+FILES = {
+    "released.parquet",
+    "released.csv",
+    "manifest.json",
+    "codebook.csv",
+    "README.txt",
+    "report.html",
+    "report.json",
+}
 
 
 def state(folder: Path) -> dict[str, bytes] | None:

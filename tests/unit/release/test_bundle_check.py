@@ -67,6 +67,48 @@ class TestAForgedReport:
         assert not verify_bundle(folder).holds
 
 
+class TestReadme:
+    """The README says in a few lines what the manifest says, and nothing else."""
+
+    def test_tells_what_the_columns_mean_and_how_to_estimate(self, folder):
+        text = (folder / "README.txt").read_text()
+        assert "5-anonymous in age, income" in text and "both ends included" in text
+        assert 'sfumato estimate FOLDER "mean(age)"' in text and 'read.csv("released.csv")' in text
+        assert len(text.splitlines()) <= 20
+
+    def test_that_was_forged_with_its_checksum_is_refused(self, folder):
+        page = folder / "README.txt"
+        page.write_text(page.read_text().replace("5-anonymous", "500-anonymous"))
+        edit(folder, lambda record: record["files"].update({"README.txt": sha256(page)}), sealed=True)
+        with pytest.raises(ReadError, match=r"README\.txt says other things than manifest\.json"):
+            sf.read_release(folder)
+
+    def test_of_another_version_is_only_as_listed(self, folder):
+        page = folder / "README.txt"
+        page.write_text("other words")
+
+        def change(record: dict) -> None:
+            record["files"]["README.txt"] = sha256(page)
+            record["version"] = "0.0.1"
+
+        edit(folder, change, sealed=True)
+        checked = {file.name: file for file in verify_bundle(folder).files}
+        assert checked["README.txt"].state == "unchanged" and not checked["README.txt"].recounted
+
+    def test_a_name_cannot_pass_for_a_line(self, tmp_path):
+        table = {"age": [1, 2, 3, 4], "x\nPromised: 900-anonymous": [1, 2, 3, 4]}
+        schema = {"age": "quasi", "x\nPromised: 900-anonymous": "other"}
+        folder = sf.Boxes(k=2, l=1).release(table, schema=schema).write(tmp_path / "named")
+        starts = [line for line in (folder / "README.txt").read_text().splitlines() if line.startswith("Promised")]
+        assert len(starts) == 1 and verify_bundle(folder).holds
+
+    def test_of_weighted_rows_gives_no_mean_without_weights(self, tmp_path):
+        table = {"age": list(range(20)), "w": [1.0, 2.0] * 10}
+        folder = sf.Boxes(k=4).release(table, schema={"age": "quasi", "w": "weight"}).write(tmp_path / "weighted")
+        text = (folder / "README.txt").read_text()
+        assert "colMeans" not in text and "sfumato estimate" in text
+
+
 class TestAGoodBundle:
     def test_holds_and_says_what_was_recounted_and_what_was_not(self, folder):
         checked = verify_bundle(folder)
@@ -84,6 +126,7 @@ class TestAGoodBundle:
             "released.parquet",
             "released.csv",
             "codebook.csv",
+            "README.txt",
             "report.html",
             "report.json",
         }
@@ -205,7 +248,7 @@ def test_a_claim_that_names_cells_is_recorded_by_its_name_alone():
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-@pytest.mark.parametrize("name", ["report.html", "codebook.csv"])
+@pytest.mark.parametrize("name", ["report.html", "codebook.csv", "README.txt"])
 def test_a_pipe_or_a_device_in_a_bundle_is_not_read(folder, name):
     for put in (os.mkfifo, lambda file: file.symlink_to("/dev/zero")):
         (folder / name).unlink(missing_ok=True)
@@ -242,7 +285,9 @@ class TestAPromiseThatNobodyCanRecount:
             position = next(number for number, one in enumerate(record["claims"]) if one["name"] == "KAnonymity")
             record["claims"][position]["name"] = name
             record["findings"][position]["claim"] = "100-anonymous in age, income"
+            del record["files"]["README.txt"]  # it tells what the manifest told before
 
+        (folder / "README.txt").unlink()
         edit(folder, rename, sealed=True)
         release = sf.read_release(folder)  # releases of other versions and of users' own methods stay readable
         stated = "100-anonymous in age, income (stated: the released rows alone do not show it)"

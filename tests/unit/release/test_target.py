@@ -15,7 +15,15 @@ from sfumato.errors import OptionError, RequestError
 from sfumato.private_folder import PrivateFolder
 from sfumato.release import target
 
-FILES = {"released.parquet", "released.csv", "manifest.json", "codebook.csv", "report.html", "report.json"}
+FILES = {
+    "released.parquet",
+    "released.csv",
+    "manifest.json",
+    "codebook.csv",
+    "README.txt",
+    "report.html",
+    "report.json",
+}
 
 
 def mode(path: Path) -> int:

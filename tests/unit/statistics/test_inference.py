@@ -360,3 +360,111 @@ def test_a_column_with_many_values_can_be_tested(exact):
     found = exact.estimate("chi2(g, n)")
     table = np.array([[((EXACT["g"] == g) & (EXACT["n"] == n)).sum() for n in np.unique(EXACT["n"])] for g in "ab"])
     assert found.value == pytest.approx(stats.chi2_contingency(table, correction=False)[0])
+
+
+def _kaplan_meier(time, event, at):
+    """Multiply over the times of events, slowly."""
+    factors = [
+        1 - ((time == u) & (event == 1)).sum() / (time >= u).sum() for u in np.unique(time[event == 1]) if u <= at
+    ]
+    return math.prod(factors)
+
+
+class TestSurvival:
+    """Kaplan–Meier: equal to the product where boxes are points, and both ends attained where they are not."""
+
+    @pytest.mark.parametrize("at", [30.0, 50.0, 200.0])
+    def test_of_points_is_the_product(self, exact, at):
+        found, true = exact.estimate(f"survival(x, d, {at})"), _kaplan_meier(EXACT["x"], EXACT["d"], at)
+        assert found.value == pytest.approx(true, abs=1e-12) and found.low <= true <= found.high
+        assert found.high - found.low < 1e-9
+
+    @pytest.mark.parametrize("seed", range(25))
+    def test_ends_are_those_of_all_completions(self, seed):
+        random = np.random.default_rng(seed)
+        rows, at = int(random.integers(2, 6)), int(random.integers(0, 10))
+        low, event = random.integers(0, 8, rows), random.integers(0, 2, rows)
+        high, may = low + random.integers(0, 3, rows), np.maximum(event, random.random(rows) < 0.15).astype(int)
+        release = sf.read_release({"t_low": low, "t_high": high, "e_low": event, "e_high": may})
+        found = release.estimate(f"survival(t, e, {at})")
+        times = [range(one, other + 1) for one, other in zip(low, high, strict=True)]
+        events = [range(one, other + 1) for one, other in zip(event, may, strict=True)]
+        choices = [np.array(one) for one in itertools.product(*times, *events)]
+        values = [_kaplan_meier(one[:rows], one[rows:], at) for one in choices]
+        assert found.low == pytest.approx(min(values), abs=1e-9) and found.high == pytest.approx(max(values), abs=1e-9)
+
+    def test_records_that_may_not_count_are_in_the_interval(self):
+        low, high, event = np.array([1, 2, 3, 4, 5]), np.array([3, 4, 5, 4, 7]), np.array([1, 0, 1, 0, 1])
+        ages = np.array([10, 10, 30, 10, 30]), np.array([20, 50, 50, 20, 50])
+        table = {"t_low": low, "t_high": high, "e_low": event, "e_high": event, "a_low": ages[0], "a_high": ages[1]}
+        found = sf.read_release(table).estimate("survival(t, e, 4 | a >= 30)")
+        for here in itertools.product([False, True], repeat=5):
+            chosen = np.array(here)
+            if (ages[1][chosen] >= 30).all() and chosen[ages[0] >= 30].all():
+                for times in itertools.product(*map(range, low, high + 1)):
+                    value = _kaplan_meier(np.array(times)[chosen], event[chosen], 4)
+                    assert found.low - 1e-9 <= value <= found.high + 1e-9
+
+    def test_events_may_be_true_and_false_and_nothing_else(self):
+        people = {"t": np.arange(20.0), "e": [True, False] * 10, "g": ["a", "b"] * 10, "zip": [1] * 20}
+        roles = {"zip": "quasi", "t": "other", "e": "other", "g": "other"}
+        release = sf.Boxes(k=2, l=1).release(people, schema=roles)
+        true = _kaplan_meier(people["t"], np.array(people["e"]), 9)
+        assert release.estimate("survival(t, e, 9)").value == pytest.approx(true)
+        for words in ("survival(t, g, 9)", "survival(e, t, 9)", "survival(t, t, 9)"):
+            with pytest.raises(StatisticError):
+                release.estimate(words)
+
+
+def _log_rank(time, event, second):
+    """Return (O − E)² / V, slowly; None if V is 0."""
+    gap = variance = 0.0
+    for one in np.unique(time[event == 1]):
+        risk, dies = time >= one, (time == one) & (event == 1)
+        share, records, deaths = second[risk].mean(), risk.sum(), dies.sum()
+        gap += second[dies].sum() - deaths * share
+        variance += deaths * share * (1 - share) * (records - deaths) / max(records - 1, 1)
+    return gap**2 / variance if variance > 0.0 else None
+
+
+class TestLogRank:
+    """Equal to SciPy where boxes are points; holds all completions, and is not the whole line, where they are not."""
+
+    def test_of_points_is_that_of_scipy(self, exact):
+        groups = [
+            stats.CensoredData(
+                uncensored=EXACT["x"][own & (EXACT["d"] == 1)], right=EXACT["x"][own & (EXACT["d"] == 0)]
+            )
+            for own in (EXACT["g"] == "b", EXACT["g"] == "a")
+        ]
+        known, found = stats.logrank(*groups), exact.estimate("logrank(x, d ~ g)")
+        assert found.value == pytest.approx(known.statistic**2, abs=1e-8)
+        assert found.p_low == pytest.approx(known.pvalue, abs=1e-8) and found.p_high == pytest.approx(
+            known.pvalue, abs=1e-8
+        )
+
+    @pytest.mark.parametrize("seed", range(15))
+    def test_no_completion_is_outside(self, seed):
+        random = np.random.default_rng(seed)
+        low, event, group = random.integers(0, 8, 6), random.integers(0, 2, 6), np.array([0, 1, 0, 1, 0, 1])
+        high = low + random.integers(0, 3, 6)
+        ends = {"t_low": low, "t_high": high, "e_low": event, "e_high": event, "g_low": group, "g_high": group}
+        found = sf.read_release(ends).estimate("logrank(t, e ~ g)")
+        values = [_log_rank(np.array(one), event, group == 1) for one in itertools.product(*map(range, low, high + 1))]
+        for value in (one for one in values if one is not None):
+            assert found.low - 1e-9 <= value <= found.high + 1e-9
+            assert found.p_low - 1e-9 <= stats.chi2.sf(value, 1) <= found.p_high + 1e-9
+
+    @pytest.mark.parametrize(("width", "verdict"), [(0.05, "for every completion"), (50.0, "undecided")])
+    def test_narrow_times_decide_and_wide_ones_do_not(self, width, verdict):
+        random = np.random.default_rng(3)
+        group = random.integers(0, 2, 2_000)
+        time = random.exponential(10.0, 2_000) * (1.0 + 0.5 * group)
+        ends = {"t_low": time, "t_high": time + width, "g_low": group, "g_high": group}
+        release = sf.read_release({**ends, "e_low": np.ones(2_000), "e_high": np.ones(2_000)})
+        assert verdict in release.estimate("logrank(t, e ~ g)").verdict
+
+    def test_an_event_that_is_not_known_leaves_everything_open(self):
+        ends = {"t_low": [1, 2, 3, 4], "t_high": [1, 2, 3, 4], "g_low": [0, 1, 0, 1], "g_high": [0, 1, 0, 1]}
+        found = sf.read_release({**ends, "e_low": [1, 1, 0, 0], "e_high": [1, 1, 1, 0]}).estimate("logrank(t, e ~ g)")
+        assert (found.low, found.high, found.p_low, found.p_high) == (0.0, math.inf, 0.0, 1.0)

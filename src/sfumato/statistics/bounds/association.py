@@ -313,3 +313,50 @@ def _count_dominated(
             at -= at & (-at)
         total += found * weight[record]
     return total
+
+
+def bound_log_rank(
+    start: Array, end: Array, event: Array, second: NDArray[np.bool_], count: Array
+) -> tuple[float, float]:
+    """Return limits of the log-rank χ² if times lie between ``start`` and ``end``; equal ones if all are points."""
+    grid = np.unique(np.concatenate([start, end]))
+    first, last = np.searchsorted(grid, start), np.searchsorted(grid, end)
+
+    def total(places: NDArray[np.int64], rows: NDArray[np.bool_]) -> Array:
+        return np.bincount(places[rows], weights=count[rows], minlength=len(grid)).astype(np.float64)
+
+    def reach(places: NDArray[np.int64], rows: NDArray[np.bool_]) -> Array:
+        return np.asarray(np.cumsum(total(places, rows)[::-1])[::-1])
+
+    sure, may = ([reach(ends, rows) for rows in (~second, second)] for ends in (first, last))
+    died = event == 1.0
+    possible = np.cumsum(total(first, died)) - np.cumsum(total(last, died)) + total(last, died)
+    known = total(first, died & (first == last))
+    least = sure[1] / np.maximum(sure[1] + may[0], 1e-300)
+    most = np.where(may[1] + sure[0] > 0.0, may[1] / np.maximum(may[1] + sure[0], 1e-300), 1.0)
+    fewest = sure[0] + sure[1]
+    ties = np.maximum(fewest - possible, 0.0) / np.maximum(fewest - 1.0, 1.0)
+    exact = np.maximum(may[0] + may[1] - known, 0.0) / np.maximum(may[0] + may[1] - 1.0, 1.0)
+    first, last, weight = first[died], last[died], count[died]
+    low, high, tied = (_range_minimum(one, first, last) for one in (least, -most, ties))
+    high = -high
+    spread = [low * (1.0 - low), high * (1.0 - high)]
+    widest = np.where((low <= 0.5) & (high >= 0.5), 0.25, np.maximum(*spread))
+    untied = np.where(first == last, exact[first], 1.0)
+    gaps = [float(weight[second[died]].sum() - weight @ share) for share in (high, low)]
+    variance = float(weight @ (np.minimum(*spread) * tied)), float(weight @ (widest * untied))
+    nearest, farthest = max(gaps[0], -gaps[1], 0.0), max(abs(gaps[0]), abs(gaps[1]))
+    bottom = nearest**2 / variance[1] if variance[1] > 0.0 else 0.0
+    return bottom, farthest**2 / variance[0] if variance[0] > 0.0 else math.inf if farthest > 0.0 else 0.0
+
+
+def _range_minimum(values: Array, first: NDArray[np.int64], last: NDArray[np.int64]) -> Array:
+    """Return the smallest value between two positions, both included, for each pair: by minima of powers of two."""
+    found, width = np.empty(len(first)), 1
+    power = np.frexp((last - first + 1).astype(np.float64))[1] - 1
+    level = values
+    for exponent in range(int(power.max(initial=0)) + 1):
+        rows = power == exponent
+        found[rows] = np.minimum(level[first[rows]], level[last[rows] - width + 1])
+        level, width = np.minimum(level[:-width], level[width:]) if width < len(level) else level, 2 * width
+    return found
