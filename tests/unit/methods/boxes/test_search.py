@@ -247,8 +247,8 @@ class TestExactJudge:
 class TestBudget:
     @pytest.mark.parametrize("overlap", CONTRACTS)
     def test_a_seed_and_a_number_of_rounds_give_the_same_boxes_again(self, overlap):
-        data = correlated(300)
-        boxes = sf.Boxes(k=5, keep=["corr(x, y)"], search=SearchBudget(rounds=6), overlap=overlap)
+        data = correlated(120)
+        boxes = sf.Boxes(k=5, keep=["corr(x, y)"], search=SearchBudget(rounds=3), overlap=overlap)
         first, again, other = (boxes.release(data, seed=seed).table.arrow for seed in (1, 1, 2))
         assert same_rows(first, again)
         assert not same_rows(first, other)
