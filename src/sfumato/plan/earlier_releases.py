@@ -54,13 +54,13 @@ def label_histories(groups: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return a number for each person, equal for those with the same groups."""
     labels = np.zeros(len(groups), dtype=np.int64)
     for column in groups.T:
-        labels = refine(labels, column + 1, int(column.max(initial=0)) + 2)
+        labels = refine(labels, (column + 1).astype(np.int32), int(column.max(initial=0)) + 2)
     return labels
 
 
 def count_different(labels: NDArray[np.int64], cells: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many different values those of each label have."""
-    pairs = refine(labels, cells, int(cells.max(initial=0)) + 1)
+    pairs = refine(labels, cells.astype(np.int32), int(cells.max(initial=0)) + 1)
     return np.bincount(labels[np.unique(pairs, return_index=True)[1]])
 
 

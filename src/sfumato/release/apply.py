@@ -41,7 +41,6 @@ def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:
     if shown is None:
         raise RequestError("The method must have cells that do not depend on the rows.", fix=WORKS)
     together = _mix(release.table, shown)
-    counts = {"rows_in": (manifest.rows_in or 0) + rows.rows, "rows_out": together.rows}
     checked = check_rows(manifest, together)
     require_held((*checked.recounted, *checked.by_rows))
     if any(finding.kind == "privacy" for finding in checked.not_recounted):
@@ -50,7 +49,9 @@ def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:
             found="one that needs the original",
             fix="a new release of all rows",
         )
-    return replace(release, table=together, manifest=replace(replace_findings(manifest, checked), **counts))
+    rows_in = (manifest.rows_in or 0) + rows.rows
+    told = replace(replace_findings(manifest, checked), rows_in=rows_in, rows_out=together.rows)
+    return replace(release, table=together, manifest=told)
 
 
 def roles_of(manifest: Manifest, names: Container[str]) -> Schema:

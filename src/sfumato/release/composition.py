@@ -85,11 +85,11 @@ class Composition:
         """The same as scores of an assessment; the test is whether everybody has as many candidates as promised."""
         by = f"linked by {', '.join(self.linked_by)}" if self.linked else "no column links rows of the releases"
         note = f"{self.releases} releases, {self.promised} promised; {by}; {self.smallest_group} without a link"
-        rows, family = self.people, "privacy"
+        rows = self.people
         return (
             Score(
                 name="people who fit all releases, fewest",
-                family=family,
+                family="privacy",
                 value=float(self.fewest_candidates),
                 better="higher",
                 rows=rows,
@@ -97,7 +97,7 @@ class Composition:
                 note=note,
             ),
             *(
-                Score(name=name, family=family, value=count / rows, better="lower", rows=rows, note=note)
+                Score(name=name, family="privacy", value=count / rows, better="lower", rows=rows, note=note)
                 for name, count in (
                     ("people alone in all releases", self.alone),
                     ("people with a certain value in all releases", self.revealed),

@@ -174,10 +174,10 @@ class BoxesPlan(Plan):
     def transform(self, block: Table, number: int) -> Outcome:
         if self.earlier is not None and self.earlier.are_held_back.any():
             kept = np.flatnonzero(~self.earlier.are_held_back[self.earlier.places_of(block)])
-            without = self.earlier.of(np.flatnonzero(~self.earlier.are_held_back))
+            staying = self.earlier.of(np.flatnonzero(~self.earlier.are_held_back))
             left = max(self.options.suppress * block.rows - (block.rows - len(kept)), 0.0) / len(kept)
             options: Any = self.options
-            others = replace(self, earlier=without, options=replace(options, suppress=left)).transform(
+            others = replace(self, earlier=staying, options=replace(options, suppress=left)).transform(
                 block.take(kept), number
             )
             return replace(others, origin=kept[others.origin])
@@ -250,7 +250,7 @@ class BoxesPlan(Plan):
         _, rows, person_of = np.unique(self.earlier.places_of(block), return_index=True, return_inverse=True)
         everybody = Hulls(values, values, np.ones(len(values), dtype=np.int64), self.axes).joined(person_of)
         people = replace(everybody, sizes=np.ones(len(rows), dtype=np.int64))
-        heavy = np.column_stack([np.bincount(person_of, column) for column in weights.T])
+        heavy = np.column_stack([np.bincount(person_of, column) for column in weights.T]).astype(np.float64)
         units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people, self.options.k)
         each = replace(protected.of(rows), people=np.zeros(0, dtype=np.int64))
         chance = self.randomness.stream("exchanges of units")
