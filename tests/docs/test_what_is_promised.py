@@ -42,4 +42,5 @@ def test_each_method_has_three_true_lines(name: str) -> None:
 
 
 def test_no_method_is_described_that_does_not_exist() -> None:
-    assert set(_entries()) == {method_class(name).__name__ for name in BUILT_IN}
+    described = {name for name in _entries() if name.isidentifier()}  # others are promises of all methods
+    assert described == {method_class(name).__name__ for name in BUILT_IN}
