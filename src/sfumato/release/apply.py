@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
 
-WORKS = "a release of recode (kind='global'), generalize, quantiles, top_bottom or boxes, in the process that made it"
+WORKS = (
+    "a release of recode (kind='global'), generalize, quantiles (ties='together'), top-bottom or boxes, in the process "
+    "that made it"
+)
 
 
 def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:

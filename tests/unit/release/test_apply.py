@@ -75,3 +75,11 @@ def test_what_has_no_fixed_cells_is_refused(tmp_path):
         sf.read_release(tmp_path / "out").apply(people(2))
     with pytest.raises(SchemaError, match="no 'ill'"):
         make(METHODS[0], people(1)).apply({"age": [30.0], "sex": ["f"]})
+
+
+def test_quantiles_with_fixed_cuts_take_new_rows():
+    table = {"age": np.repeat([20.0, 30.0, 40.0, 50.0], 20)}
+    made = sf.Quantiles(k=5, ties="together").release(table, schema={"age": "quasi"})
+    assert made.apply({"age": [20.0, 50.0]}).table.rows == 82
+    with pytest.raises(sf.SfumatoError, match="cells"):
+        sf.Quantiles(k=5).release(table, schema={"age": "quasi"}).apply({"age": [20.0]})
