@@ -340,8 +340,8 @@ class Release(ReleasedFrames):
 
         Every promise is recounted on the old and the new rows together. It works for methods whose cells are fixed
         (``Recode`` with kind="global", ``Generalize``, ``TopBottom``, ``Boxes``, ``Quantiles`` with ties="together"),
-        on the object that ``release`` returned. Somebody who has both releases sees which cells have got new rows, and their other
-        columns; a release with a ledger promises more.
+        on the object that ``release`` returned. Somebody who has both releases sees which cells have got new rows, and
+        their other columns; a release with a ledger promises more.
 
         Parameters
         ----------
