@@ -20,7 +20,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.plan.plan import Plan
     from sfumato.release.manifest import Manifest
-    from sfumato.release.release import Release
 
 WORKS = (
     "a release of recode (kind='global'), generalize, quantiles (ties='together'), top-bottom or boxes, in the process "
@@ -28,9 +27,8 @@ WORKS = (
 )
 
 
-def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:
-    """Return the release with new rows in the same cells."""
-    manifest = release.manifest
+def add_rows(released: Table, manifest: Manifest | None, plan: Plan | None, new_rows: Any) -> tuple[Table, Manifest]:
+    """Return the rows of a release with new rows in the same cells, and what the manifest then says."""
     if manifest is None or plan is None:
         raise RequestError("Only a release that knows its cells can take new rows.", found="one without", fix=WORKS)
     if manifest.names(Role.PERSON):
@@ -40,10 +38,10 @@ def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:
             fix="a new release of all rows with the same ledger",
         )
     rows = _read_rows(new_rows, manifest)
-    shown = plan.show_in_cells(rows, release.table)
+    shown = plan.show_in_cells(rows, released)
     if shown is None:
         raise RequestError("The method must have cells that do not depend on the rows.", fix=WORKS)
-    together = _mix(release.table, shown)
+    together = _mix(released, shown)
     checked = check_rows(manifest, together)
     require_held((*checked.recounted, *checked.by_rows))
     if any(finding.kind == "privacy" for finding in checked.not_recounted):
@@ -53,8 +51,7 @@ def add_rows(release: Release, new_rows: Any, plan: Plan | None) -> Release:
             fix="a new release of all rows",
         )
     rows_in = (manifest.rows_in or 0) + rows.rows
-    told = replace(replace_findings(manifest, checked), rows_in=rows_in, rows_out=together.rows)
-    return replace(release, table=together, manifest=told)
+    return together, replace(replace_findings(manifest, checked), rows_in=rows_in, rows_out=together.rows)
 
 
 def roles_of(manifest: Manifest, names: Container[str]) -> Schema:

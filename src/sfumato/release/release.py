@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -369,7 +369,8 @@ class Release(ReleasedFrames):
         """
         from sfumato.release.apply import add_rows
 
-        return add_rows(self, new_rows, self._plan)
+        table, manifest = add_rows(self.table, self.manifest, self._plan, new_rows)
+        return replace(self, table=table, manifest=manifest)
 
     def write(
         self,
