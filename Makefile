@@ -20,11 +20,11 @@ test durations quick: export OPENBLAS_NUM_THREADS ?= 1
 test: $(VENV)/.dev
 	$(PYTEST) -m "not replication and not slow" --durations=25 --durations-min=2
 
-durations: $(VENV)/.dev  ## all tests, and how long each file takes, which decides their order; on an idle machine
+durations: $(VENV)/.dev  ## all tests, and how long each takes, which decides their order and what is quick; on an idle machine
 	$(PYTEST) -m "not replication and not slow" --record-durations
 
-quick: $(VENV)/.dev  ## the tests that take less than a second each: after every change, in about two minutes
-	$(PYTEST) -m "not replication and not slow" \
+quick: $(VENV)/.dev  ## the tests that take less than half a second: after every change, in about two minutes
+	$(PYTEST) -m "not replication and not slow" --quick \
 		tests/architecture tests/unit tests/properties tests/conformance tests/leaks
 
 engines: $(VENV)/.spark  ## PySpark, for the tests of the Spark engine, which are skipped without it; needs Java

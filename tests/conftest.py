@@ -24,29 +24,41 @@ if PROFILE == "sfumato":
     providers.is_local_module_file = lambda path: False
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DURATIONS = Path(__file__).with_name("durations.json")  # seconds that each file took, rewritten by `make durations`
-WORTH_RECORDING = 2.0  # seconds: shorter files may come in any order
+DURATIONS = Path(__file__).with_name("durations.json")  # seconds of each test function, rewritten by `make durations`
+LONG = 0.5  # seconds: shorter ones are not recorded, and longer ones not part of `make quick`
 took: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
+    parser.addoption("--quick", action="store_true", help=f"leave out test functions that took {LONG} seconds or more")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no process works on one while the others have ended."""
     recorded = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.is_file() else {}
-    items.sort(key=lambda item: -recorded.get(item.nodeid.partition("::")[0], 0))
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if _function(item.nodeid) in recorded])
+        items[:] = [item for item in items if _function(item.nodeid) not in recorded]
+    of_file: Counter[str] = Counter()
+    for function, seconds in recorded.items():
+        of_file[function.partition("::")[0]] += seconds
+    items.sort(key=lambda item: -of_file[item.nodeid.partition("::")[0]])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    took[report.nodeid.partition("::")[0]] += report.duration
+    took[_function(report.nodeid)] += report.duration
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--record-durations") and not hasattr(session.config, "workerinput"):
-        recorded = {file: round(seconds) for file, seconds in took.most_common() if seconds >= WORTH_RECORDING}
+        recorded = {name: round(seconds, 1) for name, seconds in took.most_common() if seconds >= LONG}
         DURATIONS.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
+
+
+def _function(test: str) -> str:
+    """Return the test function of a test with parameters."""
+    return test.partition("[")[0]
 
 
 @pytest.fixture(scope="session")
