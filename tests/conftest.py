@@ -38,8 +38,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begin with the files that take longest, so that no process works on one while the others have ended."""
     recorded = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.is_file() else {}
     if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if _function(item.nodeid) in recorded])
-        items[:] = [item for item in items if _function(item.nodeid) not in recorded]
+        long = [item for item in items if _function(item.nodeid) in recorded or item.get_closest_marker("in_order")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in set(long)]
     of_file: Counter[str] = Counter()
     for function, seconds in recorded.items():
         of_file[function.partition("::")[0]] += seconds

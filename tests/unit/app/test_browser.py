@@ -25,7 +25,10 @@ from sfumato.cli.commands import run
 from sfumato.formats.exports import write
 from sfumato.job.demo_table import diabetes_patients
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed: apt-get install chromium")
+pytestmark = [
+    pytest.mark.in_order,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium is installed: apt-get install chromium"),
+]
 
 HERE = Path(__file__).parent
 MEASURE = (HERE.parent / "report" / "measure_page.js").read_text().partition("const result =")[0]

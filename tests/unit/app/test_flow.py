@@ -22,6 +22,8 @@ from tests.unit.app.served import Person
 import sfumato as sf
 from sfumato.cli.commands import run
 
+pytestmark = pytest.mark.in_order
+
 
 def unpacked(content: bytes, folder: Path) -> Path:
     zipfile.ZipFile(io.BytesIO(content)).extractall(folder)
