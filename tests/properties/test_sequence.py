@@ -96,6 +96,16 @@ def test_people_who_are_added_leave_everybody_with_k_candidates(tmp_path_factory
         assert len({values[one] for one in candidates}) >= 2
 
 
+def test_a_smaller_k_than_was_promised_before_is_warned_of(tmp_path):
+    table, kept = people(PEOPLE), {"schema": ROLES, "ledger": tmp_path / "ward.ledger", "seed": 1}
+    release(table, tmp_path, "first", k=6)
+    with pytest.warns(sf.SfumatoWarning, match="promised more than 4 people to 120"):
+        sf.Boxes(k=4).release(table, into=tmp_path / "second", **kept)
+    with warnings.catch_warnings(record=True, action="always") as said:  # control: the same k as before
+        sf.Boxes(k=4).release(table, into=tmp_path / "third", **kept)
+    assert not any("promised more" in str(one.message) for one in said)
+
+
 def test_releases_that_know_nothing_of_each_other_leave_people_alone():
     """Control: the same without a ledger."""
     with warnings.catch_warnings(action="ignore"):

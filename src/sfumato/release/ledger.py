@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.errors import CannotRelease, OptionError, ReadError, TableError
+from sfumato.errors import CannotRelease, OptionError, ReadError, TableError, warn
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.sequence import (
     GroupsOfPeople,
@@ -33,6 +33,7 @@ from sfumato.plan.claims.sequence import (
     value_hashes,
 )
 from sfumato.plan.earlier_releases import ABSENT, EarlierReleases, find_candidates
+from sfumato.plan.plan import format_count
 from sfumato.release.destination import Folder
 from sfumato.release.target import MANIFEST, resolve_folder
 from sfumato.schema.pseudonyms import SecretKey, distinct_people, is_key_there, require_private
@@ -192,6 +193,11 @@ class Ledger:
         sensitive, l = tuple(claim.column for claim in diverse), max((claim.l for claim in diverse), default=1)
         earlier = self.earlier(table, person, sensitive, l).hold_back(promised.k)
         _require_few_held_back(earlier, suppress)
+        if lowered := int((earlier.needed > promised.k).sum()):
+            warn(
+                f"Earlier releases promised more than {promised.k} people to {format_count(lowered, 'person')}: all "
+                "releases together now promise them fewer. Ask for the same k as before to keep that promise."
+            )
         claim = SharedReleases(
             k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
         )
