@@ -10,21 +10,24 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test durations quick engines check docs generated bench replicate fuzz clean
+.PHONY: demo test thorough durations quick engines check docs generated bench replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
 
 # tests run side by side, so none of them may take all cores for its small products of matrices
-test durations quick: export OPENBLAS_NUM_THREADS ?= 1
-test: $(VENV)/.dev
-	$(PYTEST) -m "not replication and not slow" --durations=25 --durations-min=2
+test thorough durations quick: export OPENBLAS_NUM_THREADS ?= 1
+test: $(VENV)/.dev  ## the test functions that take less than five seconds (tests/durations.json), in all rooms
+	$(PYTEST) -m "not replication and not slow" --below 5 --durations=25 --durations-min=2
 
-durations: $(VENV)/.dev  ## all tests, and how long each takes, which decides their order and what is quick; on an idle machine
+thorough: $(VENV)/.dev  ## the longer ones: cold compilers, killed clusters, statistical tests with many repetitions
+	$(PYTEST) -m "not replication and not slow" --above 5
+
+durations: $(VENV)/.dev  ## both, and how long each takes, which decides what belongs to which; on an idle machine
 	$(PYTEST) -m "not replication and not slow" --record-durations
 
 quick: $(VENV)/.dev  ## the tests that take less than half a second: after every change, in about two minutes
-	$(PYTEST) -m "not replication and not slow" --quick \
+	$(PYTEST) -m "not replication and not slow" --below 0.5 \
 		tests/architecture tests/unit tests/properties tests/conformance tests/leaks
 
 engines: $(VENV)/.spark  ## PySpark, for the tests of the Spark engine, which are skipped without it; needs Java

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import Counter
 from pathlib import Path
@@ -25,22 +26,23 @@ if PROFILE == "sfumato":
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds of each test function, rewritten by `make durations`
-LONG = 0.5  # seconds: shorter ones are not recorded, and longer ones not part of `make quick`
+LONG = 0.5  # seconds: shorter ones are not recorded
 took: Counter[str] = Counter()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name}")
-    parser.addoption("--quick", action="store_true", help=f"leave out test functions that took {LONG} seconds or more")
+    parser.addoption("--below", type=float, help="leave out test functions that took this many seconds or more")
+    parser.addoption("--above", type=float, help="leave out test functions that took fewer seconds than this")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no process works on one while the others have ended."""
+    """Leave out tests by their time; begin with the files that take longest, so that all processes end together."""
     recorded = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.is_file() else {}
-    if config.getoption("--quick"):
-        long = [item for item in items if _function(item.nodeid) in recorded or item.get_closest_marker("in_order")]
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in set(long)]
+    below, above = config.getoption("--below") or math.inf, config.getoption("--above") or 0.0
+    left = [item for item in items if not above <= _seconds(item, recorded) < below]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
     of_file: Counter[str] = Counter()
     for function, seconds in recorded.items():
         of_file[function.partition("::")[0]] += seconds
@@ -55,6 +57,14 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--record-durations") and not hasattr(session.config, "workerinput"):
         recorded = {name: round(seconds, 1) for name, seconds in took.most_common() if seconds >= LONG}
         DURATIONS.write_text(json.dumps(recorded, indent=0) + "\n", encoding="utf-8")
+
+
+def _seconds(item: pytest.Item, recorded: dict[str, float]) -> float:
+    """Return how long a test function took; where tests go on from one another, the longest of the file."""
+    if not item.get_closest_marker("in_order"):
+        return recorded.get(_function(item.nodeid), 0.0)
+    file = item.nodeid.partition("::")[0]
+    return max((seconds for name, seconds in recorded.items() if name.partition("::")[0] == file), default=0.0)
 
 
 def _function(test: str) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv
 
 from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FileState = Literal["unchanged", "changed", "absent", "not listed"]
 
+WHOLE_SECONDS = r"(:\d\d)\.0+(Z|[+-][\d:]+)?$"  # Parquet has no times in seconds: a time is read from it with zeros
 NO_LESS = ("k", "l")  # options that some claim must promise: none of them means that a claim was made weaker
 
 
@@ -219,6 +221,7 @@ def _same_cells(one: bytes, other: bytes) -> bool:
 
 
 def _same_column(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    one, other = (pc.replace_substring_regex(column, WHOLE_SECONDS, r"\1\2") for column in (one, other))
     if one.equals(other):
         return True
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from sfumato.methods.microaggregate.grouping import (
     squared_error,
 )
 from sfumato.methods.microaggregate.method import KINDS
+from sfumato.methods.recodings.group_rules import SensitiveColumn, SensitiveRule
 from sfumato.sources.frames import as_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:A seed is a secret")
@@ -108,6 +110,12 @@ class TestPromises:
             people(600), schema=ROLES, seed=1, engine=engine
         )
         assert smallest(release.table.to_pandas(), QUASI) >= 3
+
+    def test_a_block_with_one_sensitive_value_is_refused_however_many_groups_it_has(self):
+        rule = SensitiveRule("illness", l=2, l_kind="distinct", c=1.0, t=None, distance="equal")
+        ill = SensitiveColumn(rule, np.zeros(12, np.int32), pa.array(["flu", "cold"]))
+        with pytest.raises(CannotRelease, match="fewer values of 'illness' in a block"):
+            row_groups(np.arange(12.0)[:, None], 3, "mdav", np.random.default_rng(0), sensitive=[ill])
 
 
 class TestOptions:

@@ -327,6 +327,21 @@ def test_text_with_other_cells_than_the_rows_is_refused(people, roles, tmp_path,
     assert "released.csv holds other cells" in " ".join(verify_bundle(folder).faults)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_times_of_every_unit_are_the_same_in_text_and_rows(tmp_path, unit, zone):
+    seconds = np.random.default_rng(1).integers(0, 10**9, 40)
+    table = pa.table({"age": np.arange(40), "seen": pa.array(seconds, pa.timestamp("s")).cast(pa.timestamp(unit, zone))})
+    released = sf.Boxes(k=5).release(table, schema={"age": "quasi", "seen": "other"}, seed=1)
+    assert verify_bundle(released.write(tmp_path / "out")).holds
+
+
+def test_another_second_is_another_cell():
+    assert _same_cells(b"a\n10:00:01.000\n", b"a\n10:00:01\n")
+    assert not _same_cells(b"a\n10:00:01.000\n", b"a\n10:00:02\n")
+    assert not _same_cells(b"a\n10:00:01.001\n", b"a\n10:00:01\n")
+
+
 def test_a_number_that_is_written_otherwise_is_the_same():
     assert _same_cells(b"a,b\n100000,x\n", b"a,b\n1e+05,x\n")
     assert not _same_cells(b"a,b\n100000,x\n", b"a,b\n100001,x\n")

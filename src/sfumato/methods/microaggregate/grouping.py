@@ -206,17 +206,19 @@ def join_until_diverse(matrix: NDArray[np.float64], labels: Labels, sensitive: S
     In each round, groups that lack values are joined with near ones that have other values, and about as many with each
     of these, so that few groups do not collect all others.
     """
+    together = np.zeros_like(labels)
+    for one in sensitive:
+        if (distinct_values(one.counts(together)) < one.rule.l).any():
+            raise CannotRelease(
+                "All rows of a block must have k people and the demanded number of values of each sensitive column.",
+                found=f"fewer values of {one.rule.column!r} in a block",
+                fix="a smaller k or l, or the engine memory",
+            )
     while True:
         labels = np.unique(labels, return_inverse=True)[1]
         lacking = [one for one in sensitive if (distinct_values(one.counts(labels)) < one.rule.l).any()]
         if not lacking:
             return labels
-        if labels.max(initial=0) == 0:
-            raise CannotRelease(
-                "All rows of a block must have k people and the demanded number of values of each sensitive column.",
-                found=f"fewer values of {lacking[0].rule.column!r} in a block",
-                fix="a smaller k or l, or the engine memory",
-            )
         labels = _join_once(matrix, labels, lacking[0])[labels]
 
 
