@@ -112,8 +112,8 @@ class TestPromises:
         assert smallest(release.table.to_pandas(), QUASI) >= 3
 
     def test_a_block_with_one_sensitive_value_is_refused_however_many_groups_it_has(self):
-        rule = SensitiveRule("illness", l=2, l_kind="distinct", c=1.0, t=None, distance="equal")
-        ill = SensitiveColumn(rule, np.zeros(12, np.int32), pa.array(["flu", "cold"]))
+        rule = SensitiveRule(column="illness", l=2, l_kind="distinct", c=1.0, t=None, distance="equal")
+        ill = SensitiveColumn(rule=rule, codes=np.zeros(12, np.int32), values=pa.array(["flu", "cold"]))
         with pytest.raises(CannotRelease, match="fewer values of 'illness' in a block"):
             row_groups(np.arange(12.0)[:, None], 3, "mdav", np.random.default_rng(0), sensitive=[ill])
 

@@ -331,7 +331,8 @@ def test_text_with_other_cells_than_the_rows_is_refused(people, roles, tmp_path,
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
 def test_times_of_every_unit_are_the_same_in_text_and_rows(tmp_path, unit, zone):
     seconds = np.random.default_rng(1).integers(0, 10**9, 40)
-    table = pa.table({"age": np.arange(40), "seen": pa.array(seconds, pa.timestamp("s")).cast(pa.timestamp(unit, zone))})
+    seen = pa.array(seconds, pa.timestamp("s")).cast(pa.timestamp(unit, zone))
+    table = pa.table({"age": np.arange(40), "seen": seen})
     released = sf.Boxes(k=5).release(table, schema={"age": "quasi", "seen": "other"}, seed=1)
     assert verify_bundle(released.write(tmp_path / "out")).holds
 
