@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 SHARE = 6  # cells per core, so that no core waits long for the others
+NUMBERS = 60_000  # records × axes of a cell whose values fit into the cache of a core
 NEAR, FAR = 8, 32  # a cell of fewer than this × k records tries every cut; small tables use the larger look-ahead
 NEAR_NODES = 4  # the same where axes have trees, whose reachable cost is harder to foresee
 EFFORT = 40_000_000  # limit of rows × axes² × look-ahead
@@ -55,18 +56,55 @@ def partition(
     problem = problem_of(values, weights, axes, k=k, protected=protected, median=median, faces=faces)
     if axes.have_trees and not (median or note_cuts):
         return partition_by_trees(problem)
-    order, begins = np.arange(rows), np.zeros(rows, dtype=np.bool_)
-    cuts = np.empty((rows if note_cuts else 0, 4))
-    cores = os.cpu_count() or 1
     whole = whole_space(problem.faces) if faces is not None and not median else np.empty((2, 0))
-    split = _splitter(problem, protected, are_plain_hulls=faces is None and not axes.have_trees)
-    split(order, begins, cuts, whole, 0, rows, max(rows // (SHARE * cores), problem.lookahead * k))
-    parts = BoxPartition(order, np.append(np.flatnonzero(begins), rows), cuts)
-    bounds = cell_bounds(problem, parts, whole)
-    with ThreadPoolExecutor(cores) as pool:
-        ends = pairwise(parts.starts.tolist())
-        list(pool.map(lambda part, ends: split(order, begins, cuts, part, *ends, 0), bounds, ends))
-    return BoxPartition(order, np.append(np.flatnonzero(begins), rows), cuts)
+    splitter = functools.partial(_splitter, are_plain_hulls=faces is None and not axes.have_trees)
+    cutting = _Cutting(problem, protected, splitter, np.empty((rows if note_cuts else 0, 4)))
+    cores, least = os.cpu_count() or 1, problem.lookahead * k
+    for enough in (max(rows // (SHARE * cores), least), max(NUMBERS // values.shape[1], least), 0):
+        boxes = cutting.boxes
+        bounds = cell_bounds(problem, boxes, whole)
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(functools.partial(cutting.cut, enough), bounds, pairwise(boxes.starts.tolist())))
+    return cutting.boxes
+
+
+class _Cutting:
+    """Records that are cut into ever smaller cells, cell by cell."""
+
+    def __init__(
+        self,
+        problem: PartitionProblem,
+        protected: Protected,
+        splitter: Callable[[PartitionProblem, Protected], Callable[..., None]],
+        cuts: NDArray[np.float64],
+    ) -> None:
+        self._problem, self._protected, self._splitter, self._cuts = problem, protected, splitter, cuts
+        self._order = np.arange(len(problem.values))
+        self._begins = self._order == 0
+
+    @property
+    def boxes(self) -> BoxPartition:
+        """The cells so far."""
+        return BoxPartition(self._order, np.append(np.flatnonzero(self._begins), len(self._order)), self._cuts)
+
+    def cut(self, enough: int, bounds: NDArray[np.float64], ends: tuple[int, int]) -> None:
+        """Cut one cell down to cells of at most ``enough`` records; 0: to leaves.
+
+        A copy of its records is cut, so that they lie together in memory: most of the time would pass with waiting for
+        records from all over the table.
+        """
+        first, last = ends
+        if last - first < 2 * self._problem.k or last - first <= enough:
+            return
+        rows, begins, cuts = self._order[first:last].copy(), self._begins[first:last], self._cuts[first:last]
+        whole = last - first == len(self._order)
+        problem = self._problem if whole else _part(self._problem, rows)
+        order = np.arange(len(rows))
+        split = self._splitter(problem, self._protected if whole else self._protected.of(rows))
+        split(order, begins, cuts, bounds, 0, len(rows), enough)
+        self._order[first:last] = rows[order]
+        if len(cuts):
+            cuts[np.flatnonzero(begins)[1:], 2:] += first
 
 
 def _splitter(problem: PartitionProblem, protected: Protected, *, are_plain_hulls: bool) -> Callable[..., None]:

@@ -263,6 +263,8 @@ def least_cost(tally, set_start, boxes):
     The axes with the largest pressures are cut to a common level, the others are not cut (the solution of XK §IV with
     the range of the cell as the upper bound of each width). Only the ``LEADING`` axes may be cut.
     """
+    if boxes <= 1:
+        return cost(tally, set_start)
     axes = min(tally.shape[1], LEADING)
     total = 0.0
     for axis in range(tally.shape[1]):
@@ -277,8 +279,6 @@ def least_cost(tally, set_start, boxes):
             tally[ORDERED, place] = tally[ORDERED, place - 1]
             place -= 1
         tally[ORDERED, place] = pressure
-    if boxes <= 1:
-        return total
     log_product = -math.log(float(boxes))
     rest, level = total, 0.0
     for cut in range(axes):
