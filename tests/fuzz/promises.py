@@ -5,6 +5,7 @@ Each check takes a `Case` and yields a sentence for everything that does not hol
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -29,7 +30,7 @@ def rows_are_accounted_for(case: Case) -> Broken:
     allowed = 0.0
     if method.name == "boxes":
         allowed = method.suppress
-    if method.name == "generalize" and (method.population is None or method.within > 1):
+    if method.name == "generalize" and (method.population is None or method.within > 1 or _least_values(case) > 1):
         allowed = method.beta
     if method.name == "recode" and method.kind == "global":
         allowed = method.suppress
@@ -68,7 +69,7 @@ def identifiers_stay(case: Case) -> Broken:
     for name, words in manifest.nodes.items():
         cells = texts_of(case.original.cells[name])
         for value in words:
-            if value != "(missing)" and cells.count(value.replace("\\", "")) < 5:
+            if value != "(missing)" and cells.count(re.sub(r"\\(.)", r"\1", value)) < 5:
                 yield f"a rare cell of {name!r} is listed"
 
 
@@ -121,8 +122,7 @@ def values_are_diverse(case: Case) -> Broken:
     method = case.method
     if not hasattr(method, "l"):
         return
-    sensitive = case.named("sensitive")
-    l = method.l if method.l is not None else 2 if sensitive else 1
+    sensitive, l = case.named("sensitive"), _least_values(case)
     if method.name != "boxes":
         if getattr(method, "l_kind", "distinct") == "distinct" and l > 1:
             labels = case.groups([part for name in case.named("quasi") for part in case.shown(name)])
@@ -137,10 +137,18 @@ def values_are_diverse(case: Case) -> Broken:
             yield from _poor(case, name, labels, _values(case, name)[case.origin], l)
 
 
+def _least_values(case: Case) -> int:
+    """How many values of a sensitive column a group must have."""
+    given = getattr(case.method, "l", 1)
+    return given if given is not None else 2 if case.named("sensitive") else 1
+
+
 def _values(case: Case, name: str) -> NDArray[Any]:
     """The values of a column: of the release where it is released as it is, else of the original."""
     cells = case.released.get(name) if case.roles[name] == "sensitive" else case.original.cells[name]
     assert cells is not None
+    if pt.is_integer(cells.type) and case.method.name != "boxes":  # whole numbers that floats would round
+        return np.array(texts_of(cells), dtype=object)
     return numbers_of(cells) if is_number(cells.type) else np.array(texts_of(cells), dtype=object)
 
 

@@ -41,14 +41,30 @@ MEANS = 3  # pairs of means ±m of a mixture
 SMALLEST_MEAN = 0.5  # of the pairs, before they are scaled together; the largest is 1.5
 
 
-def loadings(covariance: Array, *, correlated: bool) -> Array:
-    """Return L (rank, columns) with LᵀL = Σ, or its diagonal: white rows times L have this covariance."""
-    if not correlated:
-        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return np.diag(spread)[spread > 0.0]
-    values, vectors = np.linalg.eigh(covariance)
+def loadings(matrix: Array) -> Array:
+    """Return L (rank, columns) with LᵀL = Σ, the covariance of the columns: white rows times L have this covariance.
+
+    Of more columns than rows no matrix of all pairs is made: the rows themselves, divided by √rows, are such an L, with
+    missing cells at the mean and each column scaled to its own variance.
+    """
+    if matrix.shape[1] > len(matrix):
+        centred = np.nan_to_num(matrix - _mean(matrix))
+        length = np.sqrt((centred**2).sum(axis=0))
+        return np.asarray(centred * (_spread(matrix) / np.where(length > 0.0, length, 1.0)))
+    values, vectors = np.linalg.eigh(pairwise_covariance(matrix))
     real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
     return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
+
+
+def _mean(matrix: Array) -> Array:
+    """Return the mean of each column; 0 if all of its cells are missing."""
+    present = ~np.isnan(matrix)
+    return np.asarray(np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1))
+
+
+def _spread(matrix: Array) -> Array:
+    """Return the standard deviation of each column; 0 if all of its cells are missing."""
+    return np.asarray(np.sqrt(_mean((matrix - _mean(matrix)) ** 2)))
 
 
 def resample_rows(rows: int, columns: int, share: float, generator: np.random.Generator) -> Array:
@@ -256,14 +272,21 @@ class NoisePlan(MatrixPlan):
     def add_noise(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """Return the matrix with noise; NaN is missing and stays missing."""
         generator = self.setup.randomness.stream(f"noise {number}")
-        present = ~np.isnan(matrix)
-        mean = np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
-        root = loadings(pairwise_covariance(matrix), correlated=self.method.kind != "uncorrelated")
-        noise = self._draw_white(len(matrix), len(root), generator) @ root
+        noise = self._draw_noise(matrix, generator)
         # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
         shrinkage = np.sqrt(1.0 + self.method.level) if self.method.correct else 1.0
         masked = matrix + np.sqrt(self.method.level) * noise
-        return np.asarray((masked + (shrinkage - 1.0) * mean) / shrinkage)
+        return np.asarray((masked + (shrinkage - 1.0) * _mean(matrix)) / shrinkage)
+
+    def _draw_noise(self, matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return noise with the covariance of the columns, or only with their variances."""
+        if self.method.kind != "uncorrelated":
+            root = loadings(matrix)
+            return self._draw_white(len(matrix), len(root), generator) @ root
+        spread, noise = _spread(matrix), np.zeros(matrix.shape)
+        varied = spread > 0.0
+        noise[:, varied] = self._draw_white(len(matrix), int(varied.sum()), generator) * spread[varied]
+        return noise
 
     def _draw_white(self, rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
         if self.method.kind == "mixture":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.measures.privacy.attacks.noise_stripping import strip_noise
+from sfumato.methods.noise import loadings
 from sfumato.methods.shuffle import RankedColumn, shuffle_columns
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
@@ -45,7 +46,18 @@ def shuffle(codes=0):
     return rows[:, 2:], np.column_stack([rows[own, place] for place, own in enumerate(sources, start=2)])
 
 
+def add_noise(missing=0.0):
+    """Replace the rows by white ones times the loadings, which have the correlations of the data."""
+    rows = correlated_rows()
+    incomplete = np.where(np.random.default_rng(5).random(rows.shape) < missing, np.nan, rows)
+    root = loadings(incomplete)
+    assert (root**2).sum(axis=0) == pytest.approx(np.nanvar(incomplete, axis=0))
+    return rows, np.random.default_rng(6).normal(size=(ROWS, len(root))) @ root
+
+
 WIDE = {
+    "noise": add_noise,
+    "noise with missing cells": lambda: add_noise(0.1),
     "copula": lambda: synthesize(fit_copula),
     "copula with codes": lambda: synthesize(fit_copula, 5),
     "latin hypercube": lambda: synthesize(fit_latin_hypercube),
