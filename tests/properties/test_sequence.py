@@ -227,6 +227,40 @@ class TestWhatSeveralReleasesTell:
         assert same["people who fit all releases, fewest"].passed is True
 
 
+class TestWhileReleasing:
+    """Releases that were given away before are part of the assessment, the report and the decision to write."""
+
+    @pytest.fixture
+    def first(self, tmp_path):
+        return sf.Boxes(k=4).release(people(PEOPLE), schema=ROLES, seed=1).write(tmp_path / "first")
+
+    @pytest.mark.parametrize("engine", ["memory", "duckdb"])
+    def test_the_report_says_who_fits_all_of_them(self, tmp_path, first, engine):
+        made = sf.release_and_assess(
+            sf.Boxes(k=6), people(PEOPLE), schema=ROLES, earlier=[first], into=tmp_path / "second", engine=engine
+        )
+        fewest = made.assessment["people who fit all releases, fewest"]
+        assert fewest.value < 4
+        assert fewest.passed is False
+        assert "people who fit all releases" in (tmp_path / "second" / "report.html").read_text()
+
+    def test_nothing_is_written_where_the_assessment_is_required(self, tmp_path, first):
+        with pytest.raises(sf.SfumatoError, match="people who fit all releases"):
+            sf.release_and_assess(
+                sf.Boxes(k=6), people(PEOPLE), schema=ROLES, earlier=[first], into=tmp_path / "second", require=True
+            )
+        assert not (tmp_path / "second").exists()
+
+    def test_a_changed_bundle_is_refused_before_any_work(self, tmp_path, first):
+        rows = first / "released.csv"
+        rows.write_text(rows.read_text().replace("1", "2", 1))
+        with pytest.raises(ReadError, match="as they were written"):
+            sf.release_and_assess(
+                sf.Boxes(k=6), people(PEOPLE), schema=ROLES, earlier=[first], into=tmp_path / "second"
+            )
+        assert not (tmp_path / "second").exists()
+
+
 def test_a_method_that_cuts_units_is_refused(tmp_path):
     release(people(PEOPLE), tmp_path, "first")
     with warnings.catch_warnings(action="ignore"), pytest.raises(sf.SfumatoError, match="boxes"):

@@ -65,6 +65,12 @@ class ReleaseOptions:
     require: list[str] = typer.Option(
         [], "--require", metavar="WHAT", help="Write nothing unless this passes: assessment (implies --assess)."
     )
+    earlier: list[str] = typer.Option(
+        [],
+        "--earlier",
+        metavar="DIR",
+        help="Count also who fits a person in this earlier release and the new one; repeatable (implies --assess).",
+    )
     roles: options.RoleOptions
     project: str | None = typer.Option(
         None,
@@ -151,7 +157,7 @@ class ReleaseOptions:
             pseudonyms=_columns(self.pseudonyms),
             shift_dates=_columns(self.shift_dates),
             **vars(self.place),
-            **{name: getattr(self, name) for name in (*same, "key", "ledger", "by", "days")},
+            **{name: getattr(self, name) for name in (*same, "earlier", "key", "ledger", "by", "days")},
         )
         return given if self.project is None else given.over(read_project(self.project))
 

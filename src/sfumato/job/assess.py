@@ -191,6 +191,7 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     else:
         counted = session.compare(source, work.released.parts(), CellKeys.of(subject))
         assessment = take_measures(subject, manifest=manifest, counted=counted, draws=sample.draws)
+    assessment = add_composition(assessment, wishes.earlier, Release(work.released, manifest))
     if wishes.require:
         _require_passed(assessment)
     return assessment

@@ -6,7 +6,7 @@ further as it was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Plan
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
+    from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
 
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None
@@ -40,10 +41,20 @@ class AssessmentWishes:
     holdout: float | None = None  # or the share of the rows that is split off as the reference
     options: ComparisonOptions = field(default_factory=ComparisonOptions)
     require: bool = False  # whether nothing is written unless the assessment passes
+    earlier: Sequence[Release] = ()  # of the same people, given away before
 
     def __post_init__(self) -> None:
         if self.holdout is not None and self.reference is not None:
             raise OptionError("Give a reference or a holdout, not both.", found="both", fix="leave one of them out")
+
+
+def read_earlier(releases: Sequence[Release | str | Path]) -> tuple[Release, ...]:
+    """Return releases that were given away before, before any work is done; a folder that was changed is refused."""
+    if not releases:
+        return ()
+    from sfumato.release.composition import read_releases
+
+    return tuple(read_releases(releases))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

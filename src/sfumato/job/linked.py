@@ -237,7 +237,8 @@ def require_linked_request(request: Request, person: str | None) -> None:
     if request.target is None:
         raise OptionError("A release needs a folder to write to.", found="none", fix="-o out")
     refused = "assess reference holdout require into replace table query pseudonyms shift_dates by rows_not_people"
-    given = [f"--{name.replace('_', '-')}" for name in f"{refused} master memory".split() if getattr(request, name)]
+    others = "earlier master memory"
+    given = [f"--{name.replace('_', '-')}" for name in f"{refused} {others}".split() if getattr(request, name)]
     if given or request.method == "auto":
         raise OptionError(
             "Linked tables are released without these options.",

@@ -54,6 +54,7 @@ OTHERS = {
     "assess": bool,
     "holdout": float,
     "require": list,
+    "earlier": list,
     "csv_formulas": str,
     "formats": list,
     "rows_not_people": bool,
@@ -74,6 +75,7 @@ def read_project(file: str) -> Request:
     for key, value in given.items():
         _require_type(key, value, OTHERS.get(key, str), path.name)
     given |= {key: _from(path.parent, given[key]) for key in PATHS if key in given}
+    given |= {"earlier": [_from(path.parent, str(one)) for one in given.get("earlier", ())]}
     for name in TABLES:
         _require_type(name, content.get(name, {}), dict, path.name)
     columns = content.get("columns")
@@ -115,6 +117,7 @@ def project_text(request: Request, folder: Path) -> str:
     """Return the text of the project file in this folder."""
     given = {name: getattr(request, name) for name in (*TEXTS, *OTHERS)}
     given |= {name: _to(folder, given[name]) for name in PATHS if given[name] is not None}
+    given |= {"earlier": [_to(folder, one) for one in given["earlier"]]}
     lines = [f"{name} = {_toml(value)}" for name, value in given.items() if value not in (None, (), [])]
     if request.options:
         lines += ["", "[options]", *(f"{toml_key(name)} = {_toml(value)}" for name, value in request.options.items())]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import CannotRelease, SchemaError, TableError, warn, wrap_memory_errors
 from sfumato.job.assess import assess_in_session
-from sfumato.job.job import AssessmentWishes, Job
+from sfumato.job.job import AssessmentWishes, Job, read_earlier
 from sfumato.job.people import (
     count_people,
     find_repeated,
@@ -112,6 +112,7 @@ def release_and_assess(
     engine: str | Engine = "auto",
     into: Any = None,
     require: bool = False,
+    earlier: Sequence[Release | str | Path] = (),
     key: str | Path | None = None,
     rows_not_people: bool = False,
 ) -> AssessedRelease:
@@ -147,6 +148,10 @@ def release_and_assess(
         Folder to write the release to. Default: nothing is written.
     require : bool, default False
         Whether to write nothing and to raise an error unless the assessment passes.
+    earlier : sequence of Release or path, optional
+        Releases of the same people that were given away before, or their folders. The assessment, and the report of
+        the release, then also say how many people fit a person in all of them; see :func:`sfumato.compose`. Default:
+        none.
     key : str or Path, optional
         File with the secret key of pseudonyms and shifted dates; see :meth:`Boxes.release`.
     rows_not_people : bool, default False
@@ -172,6 +177,7 @@ def release_and_assess(
         holdout=holdout,
         options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
         require=require,
+        earlier=read_earlier(earlier),
     )
     wanted: dict[str, Any] = {
         "method": method,

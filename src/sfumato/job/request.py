@@ -140,6 +140,7 @@ class Request:
     reference: str | None = None
     holdout: float | None = None
     require: Sequence[str] = ()
+    earlier: Sequence[str] = ()  # folders of releases of the same people that were given away before
     engine: str | None = None
     master: str | None = None
     memory: str | None = None
@@ -230,16 +231,17 @@ class Request:
 
     def _assessment(self, seed: int | None) -> AssessmentWishes | None:
         """Return how the release is assessed; None if it is not. The reference is read."""
-        from sfumato.job.job import AssessmentWishes
+        from sfumato.job.job import AssessmentWishes, read_earlier
         from sfumato.measures.assess import ComparisonOptions
 
-        if not (self.assess or self.require or self.reference is not None or self.holdout is not None):
+        if not (self.assess or self.require or self.earlier or self.reference is not None or self.holdout is not None):
             return None
         return AssessmentWishes(
             reference=None if not self.reference else file_source(self.reference, self.reading or READING).read(),
             holdout=self.holdout,
             options=ComparisonOptions(seed=seed),
             require=bool(self.require),
+            earlier=read_earlier(self.earlier),
         )
 
     def _require_plain(self, job: Job) -> None:

@@ -118,6 +118,13 @@ class Composition:
         )
 
 
+def read_releases(releases: Sequence[Release | str | Path]) -> list[Release]:
+    """Return releases, of which those in folders are read; a folder that was changed is refused."""
+    from sfumato.release.read import read_one_table
+
+    return [one if isinstance(one, Release) else read_one_table(one) for one in releases]
+
+
 @wrap_memory_errors
 def compose(releases: Sequence[Release | str | Path]) -> Composition:
     """Measure what several releases of the same people tell together.
@@ -150,9 +157,7 @@ def compose(releases: Sequence[Release | str | Path]) -> Composition:
     >>> sf.compose([two[0], two[0]]).fewest_candidates >= 5
     True
     """
-    from sfumato.release.read import read_one_table
-
-    made = [one if isinstance(one, Release) else read_one_table(one) for one in releases]
+    made = read_releases(releases)
     if len(made) < 2:
         raise RequestError("A composition needs at least two releases.", found=str(len(made)))
     promises = [_promise(one) for one in made]
