@@ -40,9 +40,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out tests by their time; begin with the files that take longest, so that all processes end together."""
     recorded = json.loads(DURATIONS.read_text(encoding="utf-8")) if DURATIONS.is_file() else {}
     below, above = config.getoption("--below") or math.inf, config.getoption("--above") or 0.0
-    left = [item for item in items if not above <= _seconds(item, recorded) < below]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    seconds_of = {item: _seconds(item, recorded) for item in items}
+    config.hook.pytest_deselected(items=[item for item in items if not above <= seconds_of[item] < below])
+    items[:] = [item for item in items if above <= seconds_of[item] < below]
     of_file: Counter[str] = Counter()
     for function, seconds in recorded.items():
         of_file[function.partition("::")[0]] += seconds
