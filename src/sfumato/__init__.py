@@ -40,7 +40,7 @@ FACE: dict[str, dict[str, str]] = {
         "read_release": "sfumato.release.read",
         "LinkedRelease": "sfumato.release.linked",
         "Estimate": "sfumato.statistics.estimate",
-        "RegressionEstimate": "sfumato.statistics.estimate",
+        "RegressionEstimate": "sfumato.statistics.estimate_records",
         "GroupedEstimate": "sfumato.statistics.estimate_records",
         "TableEstimate": "sfumato.statistics.estimate_records",
         "TestEstimate": "sfumato.statistics.estimate_records",

@@ -59,9 +59,9 @@ from sfumato.sources.files import read as read
 from sfumato.statistics.bounds.enclosure import EstimateBudget as EstimateBudget
 from sfumato.statistics.estimate import Estimate as Estimate
 from sfumato.statistics.estimate import RecoveredEstimate as RecoveredEstimate
-from sfumato.statistics.estimate import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.estimate_records import FittedCoefficient as FittedCoefficient
 from sfumato.statistics.estimate_records import GroupedEstimate as GroupedEstimate
+from sfumato.statistics.estimate_records import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.estimate_records import TableEstimate as TableEstimate
 from sfumato.statistics.estimate_records import TestEstimate as TestEstimate
 from sfumato.statistics.model_fit import Fit as Fit

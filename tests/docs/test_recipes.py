@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "analyse-boxes-in-r-and-stata.md"
 
 
 def corr_linear(xl, xh, yl, yh):
@@ -86,3 +93,36 @@ def test_weights_of_rows_without_a_value_give_the_mean_of_those_with_one():
     with_ends = ~np.isnan(low)
     found = (weight * low)[with_ends].sum() / weight[with_ends].sum()
     assert found == pytest.approx(release.estimate("mean(age)").low)
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed: apt-get install r-base-core")
+def test_the_recipes_run_in_r_and_give_the_guaranteed_intervals(made, tmp_path):
+    release, ends, *_ = made
+    release.write(tmp_path / "out")
+    recipes = "\n".join(re.findall(r"```r\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL))
+    bounds = "corr_bounds(d$age_low, d$age_high, d$income_low, d$income_high)"
+    script = tmp_path / "recipes.r"
+    script.write_text(f"options(digits = 15)\n{recipes}\n{bounds}\n", encoding="utf-8")
+    ran = subprocess.run(
+        ["Rscript", str(script)], cwd=tmp_path / "out", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    lines = [line.split() for line in ran.stdout.splitlines()]
+    mean, count, linear, held = ([float(cell) for cell in line] for line in lines if line[0] not in ("low",))
+    estimate, counted = release.estimate("mean(age)"), release.estimate("count(age >= 65)")
+    assert mean == pytest.approx([estimate.low, estimate.value, estimate.high])
+    assert count == [counted.low, counted.high]
+    assert linear == pytest.approx(corr_linear(*ends.values()))
+    assert held == pytest.approx(corr_bounds(*ends.values()))
+
+
+@pytest.mark.skipif(shutil.which("Rscript") is None, reason="R is not installed: apt-get install r-base-core")
+def test_the_line_for_r_in_the_readme_of_a_bundle_runs(made, tmp_path):
+    release = made[0]
+    folder = release.write(tmp_path / "out")
+    line = next(one for one in (folder / "README.txt").read_text(encoding="utf-8").splitlines() if "  R  " in one)
+    ran = subprocess.run(
+        ["Rscript", "-e", line.partition("R")[2].strip()], cwd=folder, capture_output=True, text=True, check=True
+    )
+    estimate = release.estimate("mean(age)")
+    assert [float(cell) for cell in ran.stdout.split()[2:]] == pytest.approx([estimate.low, estimate.high], abs=1e-4)

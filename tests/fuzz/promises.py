@@ -220,15 +220,15 @@ def values_are_valid(case: Case) -> Broken:
 
 
 def moments_are_kept(case: Case) -> Broken:
-    """A repaired swap keeps means and covariances of real columns: of all, if the manifest counts as many."""
+    """A repaired swap keeps means and covariances of the columns that the promise names."""
     if case.method.name != "svd-swap" or not case.method.repair:
         return
     names = [name for name in case.released if pt.is_float64(case.original.cells[name].type)]
-    names = [name for name in names if not np.isnan(case.numbers(name)).any()]
-    promise = f"means and covariances of {len(names)} columns"  # fewer, where outliers leave no room for the moments
-    promised = any(finding.claim.startswith(promise) for finding in case.release.manifest.findings)
-    names = [name for name in names if _is_ordinary(case.numbers(name))]
-    if not promised or not names:
+    start = "means and covariances of "  # of some columns, where outliers leave no room for the moments of others
+    claims = [finding.claim for finding in case.release.manifest.findings if finding.claim.startswith(start)]
+    promised = {name for claim in claims for name in claim.removeprefix(start).rpartition(" kept to ")[0].split(", ")}
+    names = [name for name in names if name in promised and _is_ordinary(case.numbers(name))]
+    if not names:
         return
     before = np.column_stack([case.numbers(name) for name in names]).astype(np.longdouble)
     after = np.column_stack([numbers_of(case.released[name]) for name in names]).astype(np.longdouble)

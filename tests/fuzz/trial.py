@@ -105,8 +105,10 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     manifest = case.release.manifest
     with_ranges = {name for name in manifest.altered if f"{name}_low" in case.released}  # sampling weights of boxes
     if set(question.columns) & (set(manifest.altered) - set(manifest.nodes) - with_ranges):
-        is_open = estimate.low == -np.inf and estimate.high == np.inf
-        return [] if is_open else [f"{question.text}: an altered column is certain"]
+        if estimate.low == -np.inf and estimate.high == np.inf:
+            return []
+        if not any(note.startswith("certain") for note in estimate.notes):  # it must say what the method kept
+            return [f"{question.text}: an altered column is certain"]
     counted = _counted_rows(case, estimate)
     if counted is None:
         return []

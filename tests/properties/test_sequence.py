@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.errors import CannotRelease, OptionError, ReadError, SchemaError, TableError
 from sfumato.plan.claims.sequence import GroupsOfPeople, GroupsOfRows
-from sfumato.plan.earlier_releases import ABSENT, find_candidates
+from sfumato.plan.earlier_releases import ABSENT, EarlierReleases, find_candidates
 from sfumato.table.groups import KeyedGroups
 
 ROLES = {"who": "person", "x": "quasi", "y": "quasi", "s": "sensitive", "row": "other"}
@@ -143,6 +143,43 @@ def test_boxes_of_units_are_about_as_narrow_as_fresh_ones(tmp_path):
     assert max(seen) < 1.4
 
 
+def held_back(groups, values, seed):
+    """Return the histories of the people who are held back, with k = 3 and l = 2."""
+    none = np.zeros(len(groups), dtype=bool)
+    table = EarlierReleases(
+        person="who",
+        people=np.arange(len(none), dtype=np.uint64),
+        groups=groups,
+        needed=np.full(len(none), 3),
+        values=values[:, None],
+        k=3,
+        l=2,
+        are_held_back=none,
+        are_repeated=False,
+    )
+    held = table.hold_back(seed.to_bytes(16, "little")).are_held_back
+    return {tuple(one) for one in groups[held].tolist()}
+
+
+def test_neither_the_order_of_rows_nor_the_numbers_of_boxes_tell_who_is_new(tmp_path):
+    made = []
+    for year, count in enumerate((90, PEOPLE)):
+        with warnings.catch_warnings(action="ignore"):  # without a seed, as in earnest
+            given = {"schema": ROLES, "ledger": tmp_path / "ward.ledger", "into": tmp_path / str(year)}
+            made.append(sf.Boxes(k=4).release(people(count), **given).to_pandas())
+    new = ~made[1].row.isin(made[0].row)
+
+    def surprise(order):
+        """How far the mean place of new people is from that of all, in standard errors."""
+        places = np.argsort(np.argsort(order, kind="stable"))
+        return abs(places[new].mean() - places.mean()) / (PEOPLE * np.sqrt((1 - new.mean()) / (12.0 * new.sum())))
+
+    assert surprise(np.arange(PEOPLE)) < 4.0
+    assert surprise(np.where(new, 1, 0)) > 6.0  # the control: new people come last
+    both = made[0].merge(made[1], on="row")
+    assert abs(np.corrcoef(both.box_x, both.box_y)[0, 1]) < 0.8
+
+
 class TestPeopleWhoLeave:
     def test_the_rest_of_their_groups_is_refused_and_nothing_is_written(self, tmp_path):
         release(people(PEOPLE), tmp_path, "first")
@@ -165,6 +202,72 @@ class TestPeopleWhoLeave:
         fewer = {name: cells[2:] for name, cells in people(PEOPLE).items()}
         second = members(release(fewer, tmp_path, "second"), people(PEOPLE))
         assert min(map(len, left_over([first, second]).values())) >= 4
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_they_may_leave_if_only_values_are_kept(self, tmp_path, seed):
+        whole = people(PEOPLE, seed)
+        values = dict(zip(whole["who"], whole["s"], strict=True))
+        fewer = {name: cells[12:] for name, cells in whole.items()}
+        first = members(release(whole, tmp_path, "first", l=2, sequence="values"), whole)
+        second = release(fewer, tmp_path, "second", l=2, sequence="values", suppress=0.1)
+        here = members(second, whole)
+        left = left_over([first, here])
+        stay = {person: left[person] for person in set().union(*here)}
+        assert min(map(len, here)) >= 4
+        assert min(map(len, stay.values())) < 4  # the control: those who fit both releases are fewer than k
+        assert min(len({values[one] for one in fits}) for fits in stay.values()) >= 2
+        assert any("2 people and 2 values of s fit" in finding.claim for finding in second.findings)
+
+    @given(st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(0, 3))
+    def test_missing_rows_do_not_tell_whose_values_became_equal(self, seed, alike, few):
+        """Ten groups of four: some have one value left, some have lost two people; as many others go with the first."""
+        groups = np.repeat(np.arange(10), 4)
+        values = np.tile(np.arange(4), 10)
+        values[groups < alike] = 0
+        stays = ~((groups >= 10 - few) & (np.arange(40) % 4 < 2))
+        held = held_back(groups[stays, None], values[stays], seed)
+        assert held >= {(one,) for one in (*range(alike), *range(10 - few, 10))}
+        assert len(held) == min(2 * alike, 10 - few) + few
+
+    def test_a_pair_of_missing_sets_does_not_tell_which_has_equal_values(self):
+        """26 groups of four and 4 of nine: small ones go with a large one as often as the large one with each of them.
+
+        For each pair, one of which lacks values, the other must be as likely to be its decoy as the other way round.
+        """
+        sizes = np.where(np.arange(30) < 4, 9, 4)
+        groups, tries = np.repeat(np.arange(30), sizes), 400
+
+        def count_others(alike, are_large):
+            values = np.where(groups == alike, 0, np.arange(len(groups)) % 4)
+            held = [held_back(groups[:, None], values, seed) for seed in range(tries)]
+            assert all(len(one) == 2 for one in held)
+            return sum((group < 4) is are_large for one in held for (group,) in one if group != alike)
+
+        def is_symmetric(small, large):
+            return abs(small / 26 - large / 4) < 5.0
+
+        assert is_symmetric(count_others(0, False), count_others(29, True))
+        assert not is_symmetric(tries, 0)  # the control: a rule that always takes small ones
+
+    def test_a_second_release_does_not_tell_them_apart(self):
+        """The set whose values are equal, and its decoy, are missing again while others return."""
+        groups = np.column_stack([np.repeat(np.arange(20), 4), np.repeat(np.arange(20), 4)])
+        values = np.where(groups[:, 0] == 3, 0, np.arange(80) % 4)
+        for seed in range(30):
+            first = {one for (one,) in held_back(groups[:, :1], values, seed)}
+            later = np.where(np.isin(groups, list(first)), ABSENT, groups)
+            later[:, 0] = groups[:, 0]
+            returned = groups[:, 0] == max(set(range(20)) - first)  # people who were away in the last release
+            later[returned, 1] = ABSENT
+            again = {one[0] for one in held_back(later, values, seed)}
+            assert 3 in first & again
+            assert len(first) == len(again) == 2
+            assert first == again or again == {3, max(set(range(20)) - first)}
+
+    def test_values_are_kept_over_releases_only_where_each_has_several(self, tmp_path):
+        with pytest.raises(OptionError, match="at least two in every group"):
+            release(people(PEOPLE), tmp_path, "first", l=1, sequence="values")
+        assert not list(tmp_path.iterdir())
 
     def test_the_refusal_says_what_would_help(self, tmp_path):
         release(people(PEOPLE), tmp_path, "first")
@@ -250,6 +353,21 @@ class TestWhileReleasing:
                 sf.Boxes(k=6), people(PEOPLE), schema=ROLES, earlier=[first], into=tmp_path / "second", require=True
             )
         assert not (tmp_path / "second").exists()
+
+    def test_a_comparison_counts_them_for_methods_that_make_groups(self, tmp_path, first):
+        def compare(folder, **options):
+            methods = [sf.Boxes(k=6), "noise"]
+            wanted = {"strengths": 1, "schema": ROLES, "jobs": 1, "seed": 1} | options
+            found = sf.compare(people(PEOPLE), methods, into=tmp_path / folder, **wanted)
+            return [row.fewest_candidates for row in found.rows], (tmp_path / folder / "report.html").read_text()
+
+        (boxes, noise), page = compare("map", earlier=[first])
+        assert boxes < 4
+        assert noise is None
+        assert "Fit all releases" in page
+        alone, page = compare("alone")
+        assert alone == [None, None]
+        assert "Fit all releases" not in page
 
     def test_a_changed_bundle_is_refused_before_any_work(self, tmp_path, first):
         rows = first / "released.csv"

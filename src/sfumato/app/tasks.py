@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sfumato.comparison.records import Comparison
     from sfumato.recommendation.records import Recommendation
+    from sfumato.release.composition import Composition
     from sfumato.release.release import Release
     from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution, SizeClass
@@ -221,6 +222,7 @@ class RunResult:
     contents: Contents  # those of its report, and attacks
     schema: Schema  # with a role for every column
     trial: Comparison | None  # of one run; None if no attack was asked for
+    together: Composition | None  # with the runs before it; None unless it and others make groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,6 +237,7 @@ class MakeRelease(Task):
     seed: int | None = None
     attacked: bool = True
     rows_not_people: bool = False
+    earlier: tuple[str, ...] = ()  # folders of the releases of the runs before
 
     def perform(self, held: TableCache) -> RunResult:
         from sfumato.comparison.compare import compare
@@ -265,8 +268,22 @@ class MakeRelease(Task):
         searching = report_search(method, lambda now: held.report(now.share))
         folder = Folder(self.folder, make_report=make_report)
         wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
-        make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
-        return RunResult(contents=contents(*shown[0]), schema=fitted.schema, trial=trials[0] if trials else None)
+        made = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
+        return RunResult(
+            contents=contents(*shown[0]),
+            schema=fitted.schema,
+            trial=trials[0] if trials else None,
+            together=self._compose(made),
+        )
+
+    def _compose(self, release: Release) -> Composition | None:
+        """Return what this release and those before that make groups would tell, if all of them were given away."""
+        from sfumato.release.composition import compose, promised_groups, read_releases
+
+        if promised_groups(release) is None:
+            return None
+        before = [one for one in read_releases(self.earlier) if promised_groups(one) is not None]
+        return compose([*before, release]) if before else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError, printable
-from sfumato.job.request import file_source
+from sfumato.job.request import file_source, schema_of
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def assess(
         metavar="FOLDER",
         help="Draw pictures into a folder; they show the original, so keep them secret.",
     ),
+    schema: str | None = options.SCHEMA,
+    person: str | None = options.PERSON,
+    household: str | None = options.HOUSEHOLD,
     place: options.PlaceOptions,
     engine: options.EngineOptions,
     reading: options.ReadingOptions,
@@ -59,7 +62,7 @@ def assess(
 
     Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
     memory is measured on a random sample; copies and groups are counted on all rows. With --earlier, it is also counted
-    who fits a person in all releases.
+    who fits a person in all releases. With --person, or if the release has such a column, people are counted, not rows.
 
     Example: sfumato assess patients.csv out --reference others.csv
     """
@@ -73,7 +76,8 @@ def assess(
     if pictures is not None:
         _require_outside(resolve_folder(pictures))
     console.say_compiling()
-    job = options.job_of(file, reading, place, engine)
+    known = schema_of(schema, options.roles_with_people([], person, household))
+    job = options.job_of(file, reading, place, engine, schema=known)
     others = reference and file_source(reference, reading.given).read()
     chosen_metric = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
     how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)

@@ -22,6 +22,12 @@ def compare(
     holdout: float = typer.Option(
         0.5, "--holdout", metavar="SHARE", help="Share of the rows that is held out and never released."
     ),
+    earlier: list[str] = typer.Option(
+        [],
+        "--earlier",
+        metavar="DIR",
+        help="Count also who fits a person in this earlier release and in each new one; repeatable.",
+    ),
     jobs: int | None = typer.Option(
         None, "--jobs", min=1, metavar="N", help="Processes; one per processor by default."
     ),
@@ -51,7 +57,9 @@ def compare(
     console.say_progress("sfumato.comparison")
     console.say_compiling()
     try:
-        result = comparing.compare(fitted, chosen, strengths=strengths, holdout=holdout, into=out, jobs=jobs, seed=seed)
+        result = comparing.compare(
+            fitted, chosen, strengths=strengths, holdout=holdout, earlier=earlier, into=out, jobs=jobs, seed=seed
+        )
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a signal to end
         console.say("· interrupted; the same command goes on where it stopped")
         raise

@@ -53,12 +53,18 @@ def estimate(
     confidence: float | None = typer.Option(
         None, "--confidence", help="Confidence of intervals that also hold the population's parameter, such as 0.95."
     ),
+    value: str = typer.Option(
+        "midpoints",
+        "--value",
+        metavar="midpoints|likelihood",
+        help="Take the value from midpoints or, for one column, from a likely distribution of it in its boxes.",
+    ),
     json: bool = options.JSON,
 ) -> None:
     """Estimate statistics of the original from a release.
 
     Each estimate has an interval that is guaranteed to contain the true value. The original is not needed. From columns
-    with noise the statistic is recovered, with a standard error and no guarantee.
+    altered by noise, pram or synthesize the statistic is recovered, with a standard error and no guarantee.
 
     Example: sfumato estimate out "corr(age, income)" "mean(income | sex = f)"
     """
@@ -96,12 +102,14 @@ def estimate(
             "importance": _numbers(importance, "--importance"),
             "accuracy": _numbers(accuracy, "--accuracy"),
         }
-        if confidence is not None:
-            raise OptionError("--confidence cannot be used with --joint.")
+        if confidence is not None or value != "midpoints":
+            raise OptionError("--confidence and --value cannot be used with --joint.")
         joined = read.estimate_jointly(statistic, **shares, **given)
         results = [one for record in joined for one in ([record] if isinstance(record, Estimate) else record)]
     else:
-        results = [one for text in statistic for one in read.estimates(text, confidence=confidence, **given)]
+        results = [
+            one for text in statistic for one in read.estimates(text, confidence=confidence, value=value, **given)
+        ]
     estimates = [one for one in results if isinstance(one, Estimate)]
     recovered = [one for one in results if isinstance(one, RecoveredEstimate)]
     if json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -14,7 +14,10 @@ from sfumato.job.request import schema_of, split_names
 from sfumato.params import require_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sfumato.job.inspect import InspectedTable
+    from sfumato.risk.knowledge import Precision
     from sfumato.risk.quasi_identifiers import QuasiIdentifiers
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
@@ -44,6 +47,13 @@ def inspect(
     schema: str | None = options.SCHEMA,
     role: list[str] = options.ROLE,
     person: str | None = options.PERSON,
+    household: str | None = options.HOUSEHOLD,
+    knows: list[str] = typer.Option(
+        [],
+        "--knows",
+        metavar="COLUMN=PRECISION",
+        help="What an intruder knows of a column: a period such as year, a width, or a number of leading characters.",
+    ),
     reading: options.ReadingOptions,
     models: bool = typer.Option(
         False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
@@ -72,7 +82,7 @@ def inspect(
     from sfumato.report import terminal
     from sfumato.risk import inspection
 
-    role = options.roles_with_person(role, person)
+    role = options.roles_with_people(role, person, household)
     limit = require_number(seconds, name="--seconds", at_least=0.0) or None
     end = start + (limit or 0.0) - SHOWING_SECONDS
     named = (
@@ -90,7 +100,8 @@ def inspect(
         if not json:
             console.show(terminal.inspection(columns))
             console.show_text("" if homes is None else f"Households: {homes.found}.\n")
-        sets = _identifying(opened, alpha, population, max_size, limit and end)
+        known = dict(map(_precision, knows))
+        sets = _identifying(opened, alpha, population, max_size, known, limit and end)
     if json:
         searched = {"complete": sets.complete, "coverage": sets.coverage} if sets is not None else {}
         identifying = None if sets is None else asdict(sets) | searched
@@ -104,12 +115,28 @@ def _left(end: float) -> float:
     return max(LEAST_SECONDS, end - time.perf_counter())
 
 
+def _precision(text: str) -> tuple[str, Precision]:
+    """Split ``COLUMN=PRECISION``; a column name may contain "="."""
+    name, mark, precision = text.rpartition("=")
+    if not mark or not name:
+        raise OptionError("--knows needs a column and a precision.", found=repr(text), fix="--knows birth_date=year")
+    try:
+        return name, float(precision)
+    except ValueError:
+        return name, cast("Precision", precision)
+
+
 def _identifying(
-    opened: InspectedTable, alpha: float, population: float | None, max_size: int, end: float | None
+    opened: InspectedTable,
+    alpha: float,
+    population: float | None,
+    max_size: int,
+    knows: Mapping[str, Precision],
+    end: float | None,
 ) -> QuasiIdentifiers | None:
     """Find the smallest sets of quasi-identifiers that single out a share alpha of the rows or of the population.
 
-    ``end`` is the time at which the search must end, or None.
+    ``knows`` is what an intruder knows of some columns, and ``end`` is the time at which the search must end, or None.
     """
     from sfumato.risk.quasi_identifiers import SetSearchOptions
     from sfumato.schema.columns import Role
@@ -128,6 +155,7 @@ def _identifying(
             alpha=alpha,
             max_size=most,
             by="rows" if population is None else "population",
+            knows=knows,
             seconds=limit,
         )
     )

@@ -38,6 +38,12 @@ PERSON = typer.Option(
     help="Column that tells people apart who have several rows: every promise and risk then counts people. It is not "
     "released.",
 )
+HOUSEHOLD = typer.Option(
+    None,
+    "--household",
+    metavar="COLUMN",
+    help="Column that is equal for people who live together: the risk with the household is told. It is not released.",
+)
 ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters."
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
@@ -89,13 +95,14 @@ class RoleOptions:
     )
 
     person: str | None = PERSON
+    household: str | None = HOUSEHOLD
 
     @property
     def roles(self) -> list[str]:
         """All roles as ``COLUMN=ROLE``."""
         lists = {"quasi": self.quasi, "sensitive": self.sensitive, "other": self.other}
         return [
-            *roles_with_person(self.role, self.person),
+            *roles_with_people(self.role, self.person, self.household),
             *(f"{name}={word}" for word, given in lists.items() for names in given for name in split_names(names)),
         ]
 
@@ -105,9 +112,10 @@ class RoleOptions:
         return schema_of(self.schema, self.roles)
 
 
-def roles_with_person(roles: list[str], person: str | None) -> list[str]:
-    """Return roles as ``COLUMN=ROLE``, with that of the column that tells people apart."""
-    return roles if person is None else [*roles, f"{person}=person"]
+def roles_with_people(roles: list[str], person: str | None, household: str | None) -> list[str]:
+    """Return roles as ``COLUMN=ROLE``, with those of the columns that tell people and households apart."""
+    given = {"person": person, "household": household}
+    return [*roles, *(f"{name}={role}" for role, name in given.items() if name is not None)]
 
 
 @dataclass(frozen=True, kw_only=True)

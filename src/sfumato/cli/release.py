@@ -256,7 +256,8 @@ def _make_linked(given: ReleaseOptions, *, seed: int | None, as_json: bool) -> N
         shift_days=given.days,
     )
     asked: dict[str, Any] = {"key": request.key, "ledger": request.ledger, "engine": request.engine or "auto"}
-    released: Any = request.make_method().release(linked, schema=schema, into=folder, seed=seed, **asked)
+    asked["assess"] = bool(request.assess)
+    released = linked.release_with(request.make_method(), schema=schema, into=folder, seed=seed, **asked)
     console.say(f"· written to {request.target}")
     _show_linked(released, request.target or "", as_json=as_json)
 
@@ -269,6 +270,7 @@ def _show_linked(released: LinkedRelease, target: str, *, as_json: bool) -> None
     if as_json:
         tables = {name: one.manifest for name, one in released.tables.items()}
         found: dict[str, Any] = {"manifest": released.manifest, "tables": tables, "joining": joining_attack(released)}
+        found["assessment"] = released.assessment and released.assessment.to_plain()
         console.show_json({"folder": str(resolve_folder(target))} | found)
         return
     for name, one in released.tables.items():
@@ -277,6 +279,8 @@ def _show_linked(released: LinkedRelease, target: str, *, as_json: bool) -> None
         console.show(terminal.treatments(one.manifest), "", terminal.findings(one.findings), "")
     console.show_text("all tables together\n")
     console.show(terminal.findings(released.findings), "")
+    if released.assessment is not None:
+        console.show(terminal.assessment(released.assessment), "")
     console.show_text("whoever joins the tables and knows, besides a person's row in the table of people,\n")
     console.show_text("".join(f"  {one}\n" for one in joining_attack(released)))
 

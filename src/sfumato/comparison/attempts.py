@@ -23,6 +23,7 @@ from sfumato.params import options_of, plain, require_int, strength_of
 from sfumato.processes import Child, Parent
 
 if TYPE_CHECKING:
+    from sfumato.release.release import Release
     from sfumato.schema.schema import FittedTable
     from sfumato.table.table import Table
 
@@ -112,10 +113,16 @@ class Split:
     kept: FittedTable
     others: Table
     seed: int | None = None  # of releases and assessments, for tests
+    earlier: Sequence[Release] = ()  # of the same people, given away before
 
     def job(self, trial: Trial) -> Job:
         """Return the job that releases the people by the method of a trial, and assesses them against the others."""
-        wishes = AssessmentWishes(reference=self.others, options=ComparisonOptions(seed=self.seed))
+        makes_groups = getattr(trial.method, "k", None) is not None  # candidates are counted by groups
+        wishes = AssessmentWishes(
+            reference=self.others,
+            options=ComparisonOptions(seed=self.seed),
+            earlier=self.earlier if makes_groups else (),
+        )
         trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "rows_not_people": True}
         return Job.of(self.kept, engine="memory", seed=self.seed, **trying)
 

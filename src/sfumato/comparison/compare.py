@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from sfumato.comparison.attempts import Split, Trial, attempts, trials_of
 from sfumato.comparison.records import ComparedMethod, Comparison, decimals
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.formats.raw_files import is_unfinished, write_whole
-from sfumato.job.job import Job
+from sfumato.job.job import Job, read_earlier
 from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
 from sfumato.params import require_int, require_probability
@@ -26,6 +26,7 @@ from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
+    from sfumato.release.release import Release
 
 
 # The folder of a comparison: one small file per finished trial, so that a killed comparison can go on.
@@ -127,6 +128,7 @@ def compare(
     strengths: int = 3,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     holdout: float = 0.5,
+    earlier: Sequence[Release | str | Path] = (),
     into: str | Path | None = None,
     jobs: int | None = None,
     seed: int | None = None,
@@ -151,6 +153,9 @@ def compare(
         Roles of the columns; by default they are suggested.
     holdout : float, default 0.5
         Share of the rows, between 0 and 1, that is held out.
+    earlier : sequence of Release or path, optional
+        Releases of the same people that were given away before, or their folders. For methods that make groups it is
+        counted how many people fit a person in all of them; see :func:`sfumato.compose`.
     into : path, optional
         Folder for ``comparison.json``, ``report.html`` with the map, and a file per finished trial: a comparison that
         was interrupted goes on there. None of these files contains a cell. Default: nothing is written.
@@ -183,9 +188,13 @@ def compare(
     trials = trials_of(methods, strengths)
     if into is not None:
         require_folder(into)
+    before = read_earlier(earlier)
     fitted = Job.of(table, schema=schema, engine="memory").fitted
-    shared = hashlib.sha256(f"{digest_of(fitted)} {holdout!r} {seed!r}".encode()).hexdigest()
-    split = _split(fitted, holdout, shared, seed)
+    same = hashlib.sha256(f"{digest_of(fitted)} {holdout!r} {seed!r}".encode())
+    for one in before:
+        same.update(row_keys(one.table).tobytes())
+    shared = same.hexdigest()
+    split = replace(_split(fitted, holdout, shared, seed), earlier=before)
     folder = None if into is None else ComparisonFolder.prepare(into, shared)
     done = _finished(trials, folder)
     waiting = [trial for trial in trials if trial.identity not in done]

@@ -217,6 +217,7 @@ def map_context(comparison: Comparison, numbers: Sequence[int] | None = None) ->
     rows = comparison.rows
     return {
         "comparison": comparison,
+        "composed": any(row.fewest_candidates is not None for row in comparison.rows),
         "verdict": verdict(comparison),
         "maps": (
             (

@@ -12,6 +12,7 @@ import numpy as np
 
 from sfumato.measures.registry import MEASURES
 from sfumato.release.assessment import Assessment, Omitted, Score
+from sfumato.release.composition import FEWEST_CANDIDATES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,12 @@ class ComparedMethod:
         return change if math.isfinite(change) else None
 
     @property
+    def fewest_candidates(self) -> int | None:
+        """Least number of people who fit a person in this and all earlier releases; None without earlier ones."""
+        fewest = next((score.value for score in self._scores if score.name == FEWEST_CANDIDATES), None)
+        return None if fewest is None else int(fewest)
+
+    @property
     def losses(self) -> tuple[float, float, float] | None:
         """Both risks and 1 − utility: lower is better; None unless all three are known."""
         reference, attack, utility = self.reference_risk, self.attack_risk, self.utility
@@ -124,6 +131,7 @@ class ComparedMethod:
             "attack_risk": self.attack_risk,
             "worst_attack": self.worst_attack,
             "utility": self.utility,
+            "fewest_candidates": self.fewest_candidates,
             "non_dominated": self.non_dominated,
             "reason": self.reason,
             "seconds": round(self.seconds, 3),
@@ -274,7 +282,8 @@ def _line(row: ComparedMethod) -> str:
     if row.reason:
         return f"no release: {row.reason}"
     risks = f"risk {decimals(row.reference_risk)}  worst attack {decimals(row.attack_risk)}"
-    return f"{risks}  utility {decimals(row.utility)}  {row.promise}"
+    fits = "" if row.fewest_candidates is None else f"  {row.fewest_candidates} fit all releases"
+    return f"{risks}  utility {decimals(row.utility)}{fits}  {row.promise}"
 
 
 def _cells(row: ComparedMethod) -> tuple[str, ...]:

@@ -205,7 +205,8 @@ class RowKeys(Protocol):
     """Functions that give rows 128-bit keys: columns ``known_a``, ``known_b``, ``whole_a`` and ``whole_b``.
 
     Rows have equal keys if they are equal in the columns that others know, or in all columns. Released rows also have
-    ``shown_a`` and ``shown_b``, which are equal if the columns that others know are released alike.
+    ``shown_a`` and ``shown_b``, which are equal if the columns that others know are released alike, and original rows
+    ``person_a`` and ``person_b`` if a column tells people apart: then people are counted and not rows.
     """
 
     def key_original(self, rows: Table) -> pa.Table:

@@ -44,6 +44,8 @@ def assess(
     metric: Metric = "standardised",
     origin: NDArray[np.int64] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
+    person: str | None = None,
+    household: str | None = None,
     earlier: Sequence[Release | str | Path] = (),
     seed: int | None = None,
     engine: str | Engine = "auto",
@@ -80,6 +82,13 @@ def assess(
     schema : Schema, mapping or path, optional
         The schema of the original, or its file. Its generalization trees are known to the intruder of "downcoding".
         Default: none.
+    person : str, optional
+        Column of the original that tells people apart who have several rows. Copies, those who fit a box, and matches
+        then count people; attacks know one random row of each, so that a person is one target; utility is that of all
+        rows. Default: the column with the role person in ``schema``, or in the manifest of the release.
+    household : str, optional
+        Column of the original that is equal for people who live together: the risk of a person with her household is
+        told beside that by herself, for releases with boxes. Default: the column with the role household.
     earlier : sequence of Release or path, optional
         Releases of the same people that were given away before, or their folders. The assessment then also says how
         many people fit a person in all of them, as :func:`sfumato.compose` does. Default: none.
@@ -105,7 +114,8 @@ def assess(
     >>> assessment["change in means"].value < 0.1
     True
     """
-    known = None if schema is None else Schema.of(schema)
+    named = {name: role for name, role in ((person, Role.PERSON), (household, Role.HOUSEHOLD)) if name is not None}
+    known = Schema.of(schema).with_roles(named) if named else None if schema is None else Schema.of(schema)
     job = Job.of(original, schema=known, engine=engine, seed=seed)
     options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
     made = as_release(release)
@@ -161,6 +171,7 @@ def measure_release(
             Release(draw_rows(release.table, SAMPLED, randomness.stream("sampled release")), manifest),
             _draw_reference(reference, randomness),
             options,
+            schema=job.schema,
         )
         counted = session.compare(source, release.table.parts(), CellKeys.of(subject))
     return MeasuredRows(subject, take_measures(subject, measures=measures, manifest=manifest, counted=counted))

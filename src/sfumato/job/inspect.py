@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.engines.memory.engine import MemorySurvey
-from sfumato.errors import wrap_memory_errors
+from sfumato.errors import OptionError, wrap_memory_errors
 from sfumato.job.job import Job
 from sfumato.job.people import tell_households
 from sfumato.plan.claims.groups import KAnonymity
@@ -18,6 +18,7 @@ from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.risk import uniqueness as counts
 from sfumato.risk.from_survey import quasi_identifiers_from_survey, uniqueness_from_survey
+from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
 from sfumato.schema.columns import Role
 from sfumato.table.groups import first_rows, group_labels
@@ -53,6 +54,7 @@ class InspectedTable:
         """Search the quasi-identifiers, by exact counts in memory and by sketches elsewhere."""
         if self.table is not None:
             return count_quasi_identifiers(self.table, self.schema, options)
+        _require_whole_knowledge(options.knows)
         return quasi_identifiers_from_survey(self.survey, self.schema if options.by == "population" else None, options)
 
 
@@ -76,6 +78,7 @@ def uniqueness(
     *,
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
+    knows: Mapping[str, Precision] | None = None,
     engine: str | Engine = "auto",
 ) -> Uniqueness:
     """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
@@ -97,6 +100,11 @@ def uniqueness(
         declares, or else the number of different values in the table.
     schema : Schema, mapping or path, optional
         Schema whose declared domains, orders and trees give domain sizes. Default: none.
+    knows : mapping of str to precision, optional
+        How precisely the intruder knows some columns, if less than the table has them: a period ("day", "week",
+        "month", "quarter", "year", "decade") for dates, the width of the intervals that she tells apart for numbers,
+        the number of leading characters or a mapping of values to coarser ones for text. The table must be in memory.
+        Default: she knows every column as it is.
     engine : str or Engine, default "auto"
         Engine that reads the table, such as "memory" or "duckdb". "auto" takes memory if the table fits into it.
 
@@ -120,22 +128,38 @@ def uniqueness(
     >>> found = sf.uniqueness(people, ["age", "sex"], population=1000, domain_sizes={"age": 100})
     >>> found.domain, round(found.bound, 3)
     (200, 0.074)
+
+    An intruder who cannot tell the ages apart:
+
+    >>> sf.uniqueness(people, ["age", "sex"], knows={"age": 100}).unique_rows
+    0
     """
     job = Job.of(table, schema=schema, engine=engine)
     if job.engine.in_memory:
-        table = _one_row_per_person(job, columns) if job.schema is not None and job.schema.person else job.source
-        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=job.schema)
+        table = _one_row_per_person(job, columns, knows) if job.schema and job.schema.person else job.source
+        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=job.schema, knows=knows)
+    _require_whole_knowledge(knows)
     with open_for_inspection(job) as opened:
         declared = None if job.schema is None else opened.schema
         return uniqueness_from_survey(opened.survey, declared, columns, population, domain_sizes=domain_sizes)
 
 
-def _one_row_per_person(job: Job, columns: Sequence[str]) -> Table:
-    """Return the rows without those in which a person has the same values of these columns again."""
+def _one_row_per_person(job: Job, columns: Sequence[str], knows: Mapping[str, Precision] | None) -> Table:
+    """Return the rows without those in which the intruder knows the same values of a person again."""
     fitted = job.fitted
     fitted.table.require(columns)
     assert fitted.schema.person is not None
-    return fitted.table.take(np.sort(first_rows(group_labels(fitted.table, (*columns, fitted.schema.person)))))
+    known = coarsen(fitted.table, knows)
+    return fitted.table.take(np.sort(first_rows(group_labels(known, (*columns, fitted.schema.person)))))
+
+
+def _require_whole_knowledge(knows: Mapping[str, Precision] | None) -> None:
+    if knows:
+        raise OptionError(
+            "Columns that an intruder knows less precisely are counted in memory only.",
+            found="a table that is not in memory",
+            fix="a sample of it, or a table in which these columns are coarser",
+        )
 
 
 @wrap_memory_errors
@@ -150,6 +174,7 @@ def quasi_identifiers(
     sample: int | None = None,
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
+    knows: Mapping[str, Precision] | None = None,
     seed: int | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
@@ -183,6 +208,8 @@ def quasi_identifiers(
         declares, or else the number of different values in the table.
     schema : Schema, mapping or path, optional
         Schema whose declared domains, orders and trees give domain sizes. Default: none.
+    knows : mapping of str to precision, optional
+        How precisely the intruder knows some columns; see :func:`uniqueness`. Default: as the table has them.
     seed : int, optional
         Seed that makes ``sample`` repeatable. Default: random numbers from the operating system.
     seconds : float, optional
@@ -222,6 +249,7 @@ def quasi_identifiers(
         columns=columns,
         sample=sample,
         domain_sizes=domain_sizes,
+        knows=knows,
         seed=seed,
         seconds=seconds,
         progress=progress,
@@ -229,5 +257,6 @@ def quasi_identifiers(
     job = Job.of(table, schema=schema, engine=engine)
     if job.engine.in_memory:
         return count_quasi_identifiers(job.source, job.schema, options)
+    _require_whole_knowledge(knows)
     with open_for_inspection(job) as opened:
         return quasi_identifiers_from_survey(opened.survey, None if job.schema is None else opened.schema, options)

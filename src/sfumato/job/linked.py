@@ -27,7 +27,9 @@ from sfumato.job.linked_groups import (
     choose_group_size,
     divide_people,
     name_table,
+    pool_smallest,
     relate_dates,
+    require_consistent,
 )
 from sfumato.job.release import make_release, warn_of_suggestions
 from sfumato.job.request import schema_of
@@ -35,7 +37,7 @@ from sfumato.params import require_int
 from sfumato.randomness import Randomness
 from sfumato.release.destination import Folder, destination_of
 from sfumato.release.linked import LinkedRelease, group_columns, link_releases
-from sfumato.release.target import NAMES
+from sfumato.release.target import NAMES, NUMBERS, REPORT
 from sfumato.schema.columns import DateShift, Role, columns_of, is_pattern, toml_content
 from sfumato.schema.pseudonyms import SecretKey, make_pseudonyms, read_or_create_key
 from sfumato.schema.schema import FittedTable, Schema
@@ -137,8 +139,9 @@ class LinkedTables:
         seed: int | None = None,
         rows_not_people: bool = False,
         ledger: str | Path | None = None,
+        assess: bool = False,
     ) -> LinkedRelease:
-        """Release the tables together; see :meth:`sfumato.Boxes.release`."""
+        """Release the tables together; see :meth:`sfumato.Boxes.release` and :func:`sfumato.release_and_assess`."""
         _require_possible(method, self, engine, ledger=ledger, rows_not_people=rows_not_people)
         destination = destination_of(into)
         if destination is not None:
@@ -146,7 +149,9 @@ class LinkedTables:
                 raise OptionError("Linked tables are written into a folder.", found=type(destination).__name__)
             destination.require_free()
         people = LinkedPeople.of(self._fit(schema), self.person)
+        require_consistent(people)
         released = Linking(self, method, people, read_or_create_key(key), seed).release()
+        released = add_report(released, people if assess else None)
         if destination is not None:
             released.write(destination.path, formats=destination.formats, csv_formulas=destination.csv_formulas)
         return released
@@ -236,7 +241,7 @@ def require_linked_request(request: Request, person: str | None) -> None:
         )
     if request.target is None:
         raise OptionError("A release needs a folder to write to.", found="none", fix="-o out")
-    refused = "assess reference holdout require into replace table query pseudonyms shift_dates by rows_not_people"
+    refused = "reference holdout require into replace table query pseudonyms shift_dates by rows_not_people"
     others = "earlier master memory"
     given = [f"--{name.replace('_', '-')}" for name in f"{refused} {others}".split() if getattr(request, name)]
     if given or request.method == "auto":
@@ -266,6 +271,19 @@ def roles_of_tables(
     return {name: schema_of(schemas[name], chosen[name]) for name in tables}
 
 
+def add_report(release: LinkedRelease, people: LinkedPeople | None) -> LinkedRelease:
+    """Return the release with its common report; ``people`` are the tables as they were, if they are to be compared."""
+    from sfumato.measures.privacy.attacks.joining import assess_joining
+    from sfumato.report.html import Report
+
+    if people is not None:
+        before = people.with_plain_names()
+        known = {name: one.schema.names(Role.QUASI) for name, one in people.tables.items()}
+        release = replace(release, assessment=assess_joining(release, before, known))
+    report = Report.of_linked(release)
+    return replace(release, report={REPORT: report.page.encode(), NUMBERS: report.numbers.encode()})
+
+
 def _require_possible(method: Method, tables: LinkedTables, engine: Any, **refused: Any) -> None:
     """Raise before any work if something is asked for that linked tables do not have."""
     given = [name for name, value in refused.items() if value]
@@ -284,15 +302,6 @@ def _require_possible(method: Method, tables: LinkedTables, engine: Any, **refus
         )
     if tables.group_size is not None and tables.group_size < k:
         raise OptionError(f"A group must have at least k = {k:,} people.", found=f"group_size {tables.group_size:,}")
-
-
-def _pool_smallest(
-    parts: Sequence[NDArray[np.int64]], pool: NDArray[np.int64]
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-    """Return the parts without the smallest, whose people join the pool; with one part left, it is that one."""
-    ordered = sorted(parts, key=len)
-    taken = 1 if len(pool) else 2
-    return ordered[taken:], np.concatenate([pool, *ordered[:taken]])
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,7 +331,7 @@ class Linking:
                 self._release_groups([], [], np.arange(len(self.people.names)))
                 is_possible = True
             if all(size >= len(part) for size, part in zip(sizes, parts, strict=True)):
-                parts, pool = _pool_smallest(parts, pool)
+                parts, pool = pool_smallest(parts, pool)
                 sizes = [self._first_size(part, counts) for part in parts]
             else:
                 sizes = [min(2 * size, len(part)) for size, part in zip(sizes, parts, strict=True)]

@@ -106,6 +106,15 @@ class LinkedPeople:
         """Return the number of rows of each person in each of the other tables; shape (people, tables)."""
         return np.column_stack([np.bincount(own, minlength=len(self.names)) for own in self.places.values()])
 
+    def with_plain_names(self) -> dict[str, Table]:
+        """Return the tables with people as the same text in all of them."""
+        named = {}
+        for name, one in self.tables.items():
+            who = pa.array(self.names if name == self.root else [self.names[place] for place in self.places[name]])
+            place = one.table.names.index(self.person)
+            named[name] = Table(one.table.arrow.set_column(place, self.person, who), one.table.kinds)
+        return named
+
     def dimensions(self, table: str) -> int:
         """Return the number of quasi-identifiers of a table."""
         return len(self.tables[table].schema.names(Role.QUASI))
@@ -136,6 +145,40 @@ def find_people_table(owners: Mapping[str, Sequence[str]]) -> str:
             + (f"; or remove repeated rows from {', '.join(map(repr, repeated))}" if repeated else ""),
         )
     return best
+
+
+SAME = (
+    0.9  # share of rows that agree with the table of people: such a column is about the person, not another of its name
+)
+
+
+def require_consistent(people: LinkedPeople) -> None:
+    """Raise if a table is there twice, or if it contradicts what the table of people says about the same people."""
+    root = people.tables[people.root].table
+    for name, places in people.places.items():
+        table = people.tables[name].table
+        shared = [column for column in table.names if column in root.names and column != people.person]
+        differing = {column: _count_differing(root, table, column, places) for column in shared}
+        if len(places) == len(people.names) and set(table.names) == set(root.names) and not any(differing.values()):
+            raise OptionError(
+                "Linked tables must be different tables.",
+                found=f"the same rows in {people.root!r} and {name!r}",
+                fix="leave one of them out",
+            )
+        wrong = {column: count for column, count in differing.items() if 0 < count <= (1.0 - SAME) * len(places)}
+        if wrong:
+            raise TableError(
+                f"What {people.root!r} and {name!r} both say about a person must be the same.",
+                found=", ".join(f"{format_count(count, 'row')} with another {one!r}" for one, count in wrong.items()),
+                fix=f"correct these rows, or rename the column in {name!r} if it means something else",
+            )
+
+
+def _count_differing(root: Table, table: Table, column: str, places: NDArray[np.int64]) -> int:
+    """Return how many rows of a table have another cell than their person in the table of people."""
+    hers = root.arrow.column(column).to_pylist()
+    own = table.arrow.column(column).to_pylist()
+    return sum(one != hers[place] for one, place in zip(own, places.tolist(), strict=True))
 
 
 def _count_strangers(name: str, owners: Mapping[str, Sequence[str]]) -> dict[str, int]:
@@ -208,6 +251,15 @@ def _too_few(known: NDArray[np.int64], tables: Sequence[str], wanted: _Shortage,
         found=format_count(people, "person"),
         fix="a smaller k, or facts=1" if sum(wanted.rows) > 1 else "a smaller k, or release without that table",
     )
+
+
+def pool_smallest(
+    parts: Sequence[NDArray[np.int64]], pool: NDArray[np.int64]
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """Return the parts without the smallest, whose people join the pool; with one part left, it is that one."""
+    ordered = sorted(parts, key=len)
+    taken = 1 if len(pool) else 2
+    return ordered[taken:], np.concatenate([pool, *ordered[:taken]])
 
 
 def choose_group_size(people: int, k: int, dimensions: int, others: Sequence[int]) -> int:

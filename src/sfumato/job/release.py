@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import CannotRelease, SchemaError, TableError, warn, wrap_memory_errors
+from sfumato.errors import CannotRelease, OptionError, SchemaError, TableError, warn, wrap_memory_errors
 from sfumato.job.assess import assess_in_session
 from sfumato.job.job import AssessmentWishes, Job, read_earlier
 from sfumato.job.people import (
@@ -126,8 +126,9 @@ def release_and_assess(
     ----------
     method : Method
         An anonymization method such as ``sf.Boxes(k=5)``.
-    table : Table, path or data frame
-        The original rows.
+    table : Table, path, data frame or LinkedTables
+        The original rows. Linked tables are attacked by joining them, before and after the release, and by nothing
+        else: without ``reference``, ``holdout``, ``columns`` and ``earlier``.
     reference : Table, path or data frame, optional
         People of the same population who are not in the table. Attacks are compared with them.
     holdout : float, optional
@@ -172,6 +173,10 @@ def release_and_assess(
     >>> made.release.table.rows, made.assessment.reference_rows
     (150, 150)
     """
+    if hasattr(type(table), "release_with"):
+        unused = {"reference": reference, "holdout": holdout, "columns": columns, "earlier": earlier or None}
+        given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
+        return _assess_linked(method, table, [name for name, one in unused.items() if one is not None], given)
     wishes = AssessmentWishes(
         reference=None if reference is None else as_table(reference),
         holdout=holdout,
@@ -189,6 +194,14 @@ def release_and_assess(
     release = make_release(Job.of(table, schema=schema, engine=engine, into=into, **wanted))
     assert release.assessment is not None
     return AssessedRelease(release, release.assessment)
+
+
+def _assess_linked(method: Method, tables: Any, unused: Sequence[str], given: Mapping[str, Any]) -> AssessedRelease:
+    """Release linked tables, and attack them by joining them."""
+    if unused:
+        raise OptionError("Linked tables are assessed by joining them.", found=", ".join(unused), fix="leave this out")
+    made = tables.release_with(method, assess=True, **given)
+    return AssessedRelease(made, made.assessment)
 
 
 def make_release(job: Job) -> Release:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sfumato.errors import OptionError
+from sfumato.errors import OptionError, warn
 from sfumato.measures.confidence import Interval
 from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.measures.privacy.copies import counted_copy_scores
@@ -71,6 +71,8 @@ def pair_release(
         columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         unaltered=manifest.unaltered if manifest else (),
+        person=_column_of(Role.PERSON, schema, manifest, table),
+        household=_column_of(Role.HOUSEHOLD, schema, manifest, table),
         metric=options.metric,
         trees=_trees(schema, table),
         randomness=Randomness(options.seed),
@@ -100,7 +102,7 @@ def take_measures(
         elif name == COUNTED and counted is not None:
             taken[name] = tuple(counted_copy_scores(subject, counted))
         else:
-            taken[name] = tuple(MEASURES[name](subject))
+            taken[name] = _count_people(subject, MEASURES[name])
     return Assessment(
         method=manifest.method if manifest else "unknown method",
         original_rows=subject.original.rows if counted is None else counted.original_rows,
@@ -109,9 +111,24 @@ def take_measures(
         columns=len(subject.names),
         scores=_judge_tests(taken.values()),
         omitted=tuple(omitted),
+        people=_number_of_people(subject, counted),
         sampled_rows=0 if counted is None else subject.original.rows,
         sampled_groups=0 if counted is None else subject.original.rows if draws is None else draws,
     )
+
+
+def _count_people(subject: MeasuredRelease, measure: Measure) -> tuple[Score, ...]:
+    """Take a measure; if a column tells people apart, one about people looks at one row of each."""
+    if subject.owners is None or not measure.of_people:
+        return tuple(measure(subject))
+    return tuple(replace(score, counted="people") for score in measure(subject.one_row_each))
+
+
+def _number_of_people(subject: MeasuredRelease, counted: ComparedRows | None) -> int:
+    """Return the number of people of the original; 0 if no column tells them apart."""
+    if subject.owners is None:
+        return 0
+    return int(subject.owners.max()) + 1 if counted is None else counted.people
 
 
 def _judge_tests(measures: Iterable[tuple[Score, ...]]) -> tuple[Score, ...]:
@@ -147,6 +164,9 @@ def _missing_need(subject: MeasuredRelease, measure: Measure, *, separate: bool)
     """Return what a measure lacks, or None."""
     if separate and not measure.in_samples:
         return "pairs"
+    if measure.of_released_people and subject.owners is not None:
+        drawn = subject.one_row_each.drawn
+        return "pairs" if drawn is None or not drawn.size else None
     return measure.needs if measure.needs is not None and not _is_available(subject, measure.needs) else None
 
 
@@ -174,6 +194,19 @@ def _with_released_kinds(source: Any, manifest: Manifest | None) -> Table:
     from sfumato.release.apply import roles_of
 
     return roles_of(manifest, table.kinds).apply(table)
+
+
+def _column_of(role: Role, schema: Schema | None, manifest: Manifest | None, table: Table) -> str | None:
+    """Return the column with this role: the one that is given, otherwise that of the release, if the table has it."""
+    given = () if schema is None else schema.names(role)
+    if given:
+        table.require(given)
+        return given[0]
+    told = manifest.names(role) if manifest else ()
+    absent = [name for name in told if name not in table.kinds]
+    if absent:
+        warn(f"The original has no column {absent[0]!r}, which was the {role} of the release: rows are counted.")
+    return told[0] if told and not absent else None
 
 
 def _trees(schema: Schema | None, table: Table) -> dict[str, Tree]:

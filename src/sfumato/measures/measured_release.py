@@ -8,7 +8,7 @@ intruder without other information.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from sfumato.errors import OptionError, TableError
 from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.randomness import Randomness
+from sfumato.schema.pseudonyms import distinct_people
 from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite_numbers
 from sfumato.table.encoder import Encoder
 from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
@@ -49,6 +50,9 @@ class MeasuredRelease:
     columns: tuple[str, ...] | None = None  # columns that the intruder knows and that are compared; None: all
     quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
     unaltered: tuple[str, ...] = ()  # columns that were released as they are
+    person: str | None = None  # column of the original that tells people apart; None: every row is another person
+    household: str | None = None  # column of the original that is equal for people who live together
+    drawn: NDArray[np.int64] | None = None  # released rows that come from the rows of the original; None: all
     logs: Logs = "auto"
     metric: Metric = "standardised"
     trees: Mapping[str, Tree] = field(default_factory=dict)  # generalization trees that the intruder knows, by column
@@ -71,6 +75,35 @@ class MeasuredRelease:
             self.reference.require(self.names)
         if self.origin is not None:
             _require_rows(self.origin, self.original.rows, self.released.rows)
+        self.original.require([name for name in (self.person, self.household) if name is not None])
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64] | None:
+        """The person of each original row, as numbers from 0; None if every row is another person."""
+        return None if self.person is None else _owners(self.original, self.person)
+
+    @cached_property
+    def one_row_each(self) -> MeasuredRelease:
+        """The same with one random row of each person: what an intruder knows of her; rows of a person are no evidence
+        for each other. The release stays whole, and its rows have the origin of their person."""
+        if self.owners is None or self.person is None:
+            return self
+        first = _draw_one_each(self.owners, self.generator("one row of each person"))
+        reference = self.reference
+        if reference is not None and self.person in reference.kinds:
+            others = _owners(reference, self.person)
+            reference = reference.take(_draw_one_each(others, self.generator("one row of each other person")))
+        origin, drawn = self.origin, None
+        if origin is not None:
+            origin, drawn = np.where(origin < 0, -1, self.owners[origin]), np.flatnonzero(np.isin(origin, first))
+        given: dict[str, Any] = {
+            "origin": origin,
+            "drawn": drawn,
+            "reference": reference,
+            "person": None,
+            "columns": self.names,
+        }
+        return replace(self, original=self.original.take(first), **given)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -78,7 +111,8 @@ class MeasuredRelease:
         shown = set(original_names(self.released.names, self.original.names))
         asked = self.original.names if self.columns is None else self.columns
         self.original.require(asked)
-        return tuple(n for n in asked if n in shown and self.original.kinds[n] is not Kind.TEXT)
+        hidden = (self.person, self.household)
+        return tuple(n for n in asked if n in shown and n not in hidden and self.original.kinds[n] is not Kind.TEXT)
 
     @cached_property
     def code(self) -> Encoder:
@@ -125,6 +159,11 @@ class MeasuredRelease:
         """The released rows as points."""
         return self.points(self.released_matrix)
 
+    @property
+    def drawn_rows(self) -> NDArray[np.float64]:
+        """The released rows that come from the rows of the original, as points: one of each person if one was drawn."""
+        return self.rows if self.drawn is None else self.rows[self.drawn]
+
     @cached_property
     def others(self) -> NDArray[np.float64] | None:
         """The reference rows as points, or None."""
@@ -163,6 +202,25 @@ def metric_axes(metric: Metric, code: Encoder, like: NDArray[np.float64]) -> NDA
             weights[category.columns] = 0.5
         return np.asarray(weights / np.sqrt(max(1, len(code.names))))
     return np.full(code.width, 1.0 / np.sqrt(max(1, code.width)))
+
+
+def _owners(table: Table, person: str) -> NDArray[np.int64]:
+    """Return the person of each row, as numbers from 0."""
+    codes = distinct_people(table.arrow.column(person)).codes
+    missing = int((codes < 0).sum())
+    if missing:
+        raise TableError(
+            f"Every row must be that of a person in {person!r}.",
+            found=f"{missing:,} rows without one",
+            fix="fill in or leave out these rows",
+        )
+    return codes
+
+
+def _draw_one_each(owners: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return a random row of each person, in the order of people."""
+    order = generator.permutation(len(owners))
+    return np.asarray(order[np.unique(owners[order], return_index=True)[1]])
 
 
 def _require_rows(origin: NDArray[np.int64], people: int, rows: int) -> None:

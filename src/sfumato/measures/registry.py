@@ -31,6 +31,8 @@ class Measure:
     needs: Need | None = None
     tests: bool = False  # whether it has a test, which a release passes or fails
     in_samples: bool = False  # whether separate samples of original and release will do, as for means
+    of_people: bool = False  # whether it looks at one row of each person; otherwise at all rows
+    of_released_people: bool = False  # whether it needs one released row of each person, too
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
         """Return the scores of a release."""
@@ -42,17 +44,27 @@ class Measure:
 
 MEASURES: dict[str, Measure] = {
     "copies": Measure("privacy.copies", "copy_scores", tests=True, in_samples=True),
-    "prediction": Measure("privacy.prediction", "prediction_scores"),
-    "reference": Measure("privacy.reference", "reference_scores", tests=True),
+    "prediction": Measure("privacy.prediction", "prediction_scores", of_people=True),
+    "reference": Measure("privacy.reference", "reference_scores", tests=True, of_people=True, of_released_people=True),
     "boxes": Measure("privacy.boxes", "box_scores", needs="boxes"),
-    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin"),
-    "fellegi-sunter": Measure("privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin"),
+    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin", of_people=True),
+    "fellegi-sunter": Measure(
+        "privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin", of_people=True
+    ),
     "suppression": Measure("privacy.attacks.suppression", "suppression_scores", needs="origin"),
     "downcoding": Measure("privacy.attacks.downcoding", "downcoding_scores", needs="origin"),
-    "membership": Measure("privacy.attacks.membership", "membership_scores", needs="reference", tests=True),
-    "inference": Measure("privacy.attacks.anonymeter", "inference_scores", needs="reference", tests=True),
-    "linkability": Measure("privacy.attacks.anonymeter", "linkability_scores", needs="reference", tests=True),
-    "singling-out": Measure("privacy.attacks.anonymeter", "singling_out_scores", needs="reference", tests=True),
+    "membership": Measure(
+        "privacy.attacks.membership", "membership_scores", needs="reference", tests=True, of_people=True
+    ),
+    "inference": Measure(
+        "privacy.attacks.anonymeter", "inference_scores", needs="reference", tests=True, of_people=True
+    ),
+    "linkability": Measure(
+        "privacy.attacks.anonymeter", "linkability_scores", needs="reference", tests=True, of_people=True
+    ),
+    "singling-out": Measure(
+        "privacy.attacks.anonymeter", "singling_out_scores", needs="reference", tests=True, of_people=True
+    ),
     "noise-stripping": Measure("privacy.attacks.noise_stripping", "noise_stripping_scores", needs="origin"),
     "moments": Measure("utility.moments", "moment_scores", in_samples=True),
     "marginals": Measure("utility.moments", "marginal_scores", in_samples=True),

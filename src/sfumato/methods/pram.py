@@ -55,6 +55,7 @@ class Pram(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "probability of keeping": "smallest probability that a cell is released as it is, by column",
         "matrix": "whether the matrix of a column is invariant or given",
+        "transitions": "the matrices that were given: value → value → probability",
     }
 
     keep: float = reported_option(
@@ -70,6 +71,7 @@ class Pram(Method):
             Checked("for each named column: value → value → probability", lambda value, name: _require_matrix(value))
         ),
         "Transition probabilities of some columns. Those of a value add up to 1; values that are not named are kept. "
+        "The manifest publishes it, so that analysts can correct for it: each value that it names is known to occur. "
         "None: the invariant matrix for all columns.",
         default=None,
     )
@@ -102,6 +104,7 @@ class Pram(Method):
         return PramPlan(
             names=tuple(column.name for column in schema.columns),
             changes=tuple(changes),
+            matrix=self.matrix,
             parts=count_blocks(survey),
             randomness=randomness,
         )
@@ -149,6 +152,7 @@ class PramPlan(RowwisePlan):
 
     names: tuple[str, ...]
     changes: tuple[Transitions, ...]
+    matrix: Mapping[str, Matrix] | None  # as it was given
     parts: int
     randomness: Randomness
 
@@ -169,6 +173,7 @@ class PramPlan(RowwisePlan):
         return {
             "probability of keeping": {change.name: round(change.smallest, 6) for change in self.changes},
             "matrix": {change.name: "invariant" if change.given is None else "given" for change in self.changes},
+            "transitions": dict(self.matrix or {}),
         }
 
 

@@ -62,6 +62,7 @@ class ComparedRows:
     """All rows of an original and of its release, compared."""
 
     original_rows: int
+    people: int  # of the original; the number of rows if no column tells people apart
     released_rows: int
     whole: EqualRowCounts  # in all columns
     known: EqualRowCounts  # in the columns that others know

@@ -238,6 +238,11 @@ class Plan(ABC):
     def transform(self, block: Table, number: int) -> Outcome:
         """Return the released rows of one block, in any order; ``number`` is the number of the block."""
 
+    @property
+    def keeps_only_values(self) -> bool:
+        """Whether everybody shall keep l values, and not also k people, who fit all releases of a ledger."""
+        return False
+
     def keep_together(self, earlier: EarlierReleases) -> Plan:
         """Return the plan with those in one group who were in one group of earlier releases; by default as it is.
 

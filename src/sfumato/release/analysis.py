@@ -1,4 +1,4 @@
-"""Statistics of a release, with what its manifest knows: weights, sets, suppressed and altered rows, and noise."""
+"""Statistics of a release, with what its manifest knows: weights, sets, suppressed and altered rows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from sfumato.errors import OptionError
-from sfumato.params import Probability, is_finite, require_choice
+from sfumato.errors import OptionError, StatisticError
+from sfumato.params import Probability, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS, RecoveredEstimate
+from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS
 from sfumato.statistics.language import parse
-from sfumato.statistics.moments import Moments, pairwise_covariance
 from sfumato.statistics.statistic import estimate, start_deadlines
 from sfumato.statistics.tallies import Count, Sum
 from sfumato.statistics.units import Calendar
@@ -33,162 +30,15 @@ from sfumato.statistics.wide_boxes import (
     reweight,
     reweight_jointly,
 )
-from sfumato.table.intervals import BOX, interval_names, is_interval
-from sfumato.table.kinds import Kind
+from sfumato.table.groups import labels_of
+from sfumato.table.intervals import BOX, interval_names, is_interval, missing_name
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.enclosure import Deadline
-    from sfumato.statistics.estimate import Estimate, Reweighting
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate, Reweighting
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
-
-
-# Statistics of a table from its rows with additive noise of known variance (TL §2.3.1; Kim 1986; Fuller 1993).
-#
-# A row is released as x̃ = (x + r + (d − 1) μ) / d with noise r of mean 0 and covariance R = b·Σ ("correlated") or
-# b·diag(Σ) ("uncorrelated"); d is √(1 + b) with Kim's correction and 1 without. Therefore
-#
-#     E cov(x̃) = (Σ + R) / d²,    so that    Σ_ij = d² · cov(x̃)_ij / (1 + b·m_ij)
-#
-# with m_ij = 1 where the noise is correlated like the data and on the diagonal, and 0 elsewhere. This is unbiased. A
-# statistic g(E, S) is computed from these moments, and the variance of its error follows from its gradient: the noise
-# is normal, so that only second moments are needed.
-
-
-if TYPE_CHECKING:
-    Array = NDArray[np.float64]
-
-ROUNDING_VARIANCE = 1.0 / 12.0  # of whole numbers, if the noise is wide enough (Sheppard)
-WIDE_ENOUGH = 0.4  # standard deviation of the noise, in whole numbers, from which Sheppard's correction is accurate
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdditiveNoise:
-    """The noise of a release, as its manifest reports it."""
-
-    level: float  # b: variance of the noise, as a multiple of the variance of the data
-    correlated: bool  # whether the noise of different columns has the correlations of the data
-    corrected: bool  # whether Kim's correction was applied
-
-    @property
-    def shrinkage(self) -> float:
-        """The square of d: 1 + b with Kim's correction, 1 without."""
-        return 1.0 + self.level if self.corrected else 1.0
-
-    def inflation(self, columns: int, records: int) -> Array:
-        """Return how many times its original each covariance is, before the correction: 1 + b·m_ij.
-
-        The mean of the noise is subtracted with that of the rows, which takes one of the records.
-        """
-        like_data = np.ones((columns, columns)) if self.correlated else np.eye(columns)
-        return 1.0 + self.level * like_data * (1.0 - 1.0 / max(records, 1))
-
-
-def recover(
-    parts: Sequence[Statistic], released: Array, noise: AdditiveNoise, rounded: NDArray[np.bool_]
-) -> tuple[RecoveredEstimate, ...]:
-    """Return one estimate per part of a statistic.
-
-    ``released`` are the columns of the statistic, in their order, with NaN for missing; ``rounded`` tells which columns
-    hold whole numbers.
-    """
-    moments = _RecoveredMoments.of(released, noise, rounded)
-    notes = (
-        ("rounding removed a part of the noise, so that the value is not exact on average",) if moments.narrow else ()
-    )
-    return tuple(
-        RecoveredEstimate(
-            name=str(part),
-            value=part.value(moments.original),
-            standard_error=moments.standard_error(part),
-            released=part.value(moments.released),
-            records=moments.original.records,
-            notes=notes,
-        )
-        for part in parts
-    )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _RecoveredMoments:
-    """The moments of the original, and the parts of the covariance of the released rows."""
-
-    original: Moments
-    released: Moments
-    signal: Array  # covariance of the released rows without the noise
-    noise: Array  # covariance of the noise in the released rows
-    slope: Array  # change of a covariance of the original per change of the released one
-    narrow: bool  # whether a rounded column has too little noise for Sheppard's correction
-
-    @classmethod
-    def of(cls, rows: Array, noise: AdditiveNoise, rounded: NDArray[np.bool_]) -> _RecoveredMoments:
-        whole = Moments.of(rows)
-        inflation = noise.inflation(rows.shape[1], whole.records)
-        # noise was drawn for all rows of a column, of which only those with values in all columns are used
-        spread = pairwise_covariance(rows)
-        own = (1.0 - 1.0 / inflation) * spread
-        wide = np.sqrt(np.maximum(np.diag(own), 0.0)) >= WIDE_ENOUGH
-        steps = np.diag(np.where(rounded & wide, ROUNDING_VARIANCE, 0.0))
-        own = (1.0 - 1.0 / inflation) * (spread - steps)
-        signal = whole.covariance - steps - own
-        original = Moments(
-            whole.weight, whole.mean, noise.shrinkage * signal, whole.records, whole.names
-        )  # the correction moves rows towards the mean, and leaves it where it is
-        narrow = bool((rounded & ~wide & (np.diag(spread) > 0.0)).any())
-        return cls(original, whole, signal, own + steps, noise.shrinkage / inflation, narrow)
-
-    def standard_error(self, part: Statistic) -> float:
-        """Return the root of (gᵀRg + 4 tr(G S G R) + 2 tr(G R G R)) / n, the variance that the noise causes.
-
-        S and R are the covariances of the signal and of the noise, g and G the gradient of the statistic by mean and
-        covariance. Noise by resampling or from a mixture has smaller fourth moments, so that this is an upper bound.
-        """
-        if self.original.records < 1:
-            return float("nan")
-        gradient = part.gradient(self.original)
-        by_covariance = gradient.covariance * self.slope
-        product = by_covariance @ self.noise
-        variance = (
-            gradient.mean @ self.noise @ gradient.mean
-            + 4.0 * np.trace(by_covariance @ self.signal @ product)
-            + 2.0 * np.trace(product @ product)
-        )
-        return float(np.sqrt(max(variance, 0.0) / self.original.records))
-
-
-def recover_estimates(table: Table, manifest: Manifest, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
-    """Return the estimates of a statistic, or None if the manifest does not report noise in all of its columns."""
-    noise, notes = read_noise(manifest), manifest.notes
-    known = set(_names(notes.get("recoverable"))) & set(manifest.altered)
-    if noise is None or not wanted.is_characteristic or not set(wanted.columns) <= known:
-        return None
-    columns = table.select(wanted.columns)
-    rounded = np.array([table.kinds[name] is Kind.WHOLE for name in wanted.columns])
-    estimates = recover(wanted.parts(), columns.matrix(wanted.columns), noise, rounded)
-    limited = [name for name in wanted.columns if name in _names(notes.get("limited"))]
-    if not limited:
-        return estimates
-    note = f"numbers of {', '.join(limited)} were clipped to a range, so that the value is not exact on average"
-    return tuple(replace(one, notes=(*one.notes, note)) for one in estimates)
-
-
-def read_noise(manifest: Manifest) -> AdditiveNoise | None:
-    """Return the noise that a manifest reports, or None if there is none."""
-    level = manifest.notes.get("noise level")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not is_finite(level) or level <= 0.0:
-        return None
-    return AdditiveNoise(
-        level=float(level),
-        correlated=manifest.notes.get("correlated") is True,
-        corrected=manifest.notes.get("corrected") is True,
-    )
-
-
-def _names(listed: object) -> tuple[str, ...]:
-    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
 
 
 WITHOUT_MANIFEST = (
@@ -196,6 +46,10 @@ WITHOUT_MANIFEST = (
 )
 
 METHOD_ALTERED = "nothing is guaranteed, because the method altered a column"
+THAT_CAN = (
+    "a release by boxes, quantiles, recode, generalize, or mdav with values=range gives intervals; one by noise, pram "
+    "or synthesize gives corrected estimates of means, shares, moments and models"
+)
 NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
 
 POOLED = (
@@ -218,11 +72,15 @@ class Analysis:
     budget: EstimateBudget | None = None
     confidence: float | None = None  # of intervals that also hold the parameter of the population
     confidence_by: str = "imbens-manski"
+    value: str = "midpoints"  # what the value is computed from
 
     def __post_init__(self) -> None:
         if self.confidence is not None:
             Probability().check(self.confidence, "confidence")
         require_choice(self.confidence_by, name="confidence_by", choices=("imbens-manski", "union"))
+        require_choice(self.value, name="value", choices=("midpoints", "likelihood"))
+        if self.value != "midpoints" and self.wide_boxes != "keep":
+            raise OptionError("Only values at the midpoints can be reweighted.", fix='wide_boxes="keep"')
         require_choice(self.wide_boxes, name="wide_boxes", choices=WIDE_BOXES)
         require_choice(self.objective, name="objective", choices=OBJECTIVES)
 
@@ -230,11 +88,29 @@ class Analysis:
         """Return one estimate per part of the statistic: recovered, if its columns have noise of known variance."""
         return self.recovered(wanted) or self.bounded(wanted)
 
-    def recovered(self, wanted: Statistic) -> tuple[RecoveredEstimate, ...] | None:
-        """Return estimates without a guarantee, or None if the manifest reports no noise that could be undone."""
-        if self.manifest is None or self.wide_boxes != "keep" or self._weight is not None:
+    def recovered(self, wanted: Statistic) -> tuple[Any, ...] | None:
+        """Return estimates without a guarantee, or None if no theory corrects what the method did."""
+        if self.manifest is None or self.wide_boxes != "keep":
             return None
-        return recover_estimates(self.table, self.manifest, wanted)
+        if not set(base_columns(wanted.columns)) & set(self.manifest.altered):
+            return None
+        from sfumato.release.corrected import correct
+
+        return correct(self.table, self.manifest, wanted, self.confidence, self._weight)
+
+    def fitted(self, wanted: Statistic) -> tuple[Any, ...]:
+        """Return the coefficients of a model; it is refused if the method altered a column and nothing corrects it."""
+        found = self.recovered(wanted)
+        if found is not None:
+            return found
+        found = self.bounded(wanted)
+        if self.manifest is not None and any(THAT_CAN in note for one in found for note in one.notes):
+            raise StatisticError(
+                f"{wanted} cannot be fitted: the method {self.manifest.method!r} altered a column, and nothing "
+                "corrects this model for it.",
+                fix=THAT_CAN,
+            )
+        return found
 
     def bounded(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return one estimate with a guaranteed interval per part of the statistic."""
@@ -255,12 +131,33 @@ class Analysis:
     def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
         """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
         estimates = estimate(wanted, intervals, self._budget(wanted))
+        if self.value == "likelihood":
+            estimates = self._by_likelihood(wanted, intervals, estimates)
         if self.confidence is None:
             return estimates
         from sfumato.statistics.joined_confidence import join_confidence
 
         parts = zip(wanted.parts(), estimates, strict=True)
         return tuple(join_confidence(part, intervals, one, self.confidence, self.confidence_by) for part, one in parts)
+
+    def _by_likelihood(
+        self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
+    ) -> tuple[Estimate, ...]:
+        """Take the values of a likely distribution, where a statistic has one column in boxes."""
+        from sfumato.statistics.likelihood_value import BoxedColumn, replace_value
+
+        found, manifest, table = [], self.manifest, self.table
+        for part, one in zip(wanted.parts(), estimates, strict=True):
+            name, column = part.columns[0] if len(part.columns) == 1 else "", None
+            is_open = missing_name(name) in table.kinds and (part.where.predicates or not part.box_columns)
+            if is_interval(name, table.kinds) and manifest and manifest.edges and BOX in table.kinds and not is_open:
+                hulls = manifest.edges == "hull" and manifest.options.get("snap") is None
+                usable = _numbers_boxes(manifest) and name not in (*manifest.altered, *intervals.calendars)
+                if usable and intervals.weighted_by is None:
+                    labels = labels_of([table.coded(BOX)], table.rows)
+                    column = BoxedColumn.of(table, name, labels, hulls=hulls, whole=name in intervals.whole)
+            found.append(replace_value(part, one, intervals, column))
+        return tuple(found)
 
     def _of_weights(self, wanted: Statistic) -> tuple[Estimate, ...]:
         """Return the estimates of a statistic of the weights themselves, which they do not weight.
@@ -370,9 +267,23 @@ class Analysis:
             notes += [POOLED]
         reason = self._reason_for_no_interval(wanted)
         if reason:
-            notes += [reason]
-            estimates = tuple(one.withdrawn for one in estimates)
+            estimates = self._withdraw(wanted, estimates, reason)
         return tuple(replace(one, of=of, notes=(*one.notes, *notes)) for one in estimates)
+
+    def _withdraw(self, wanted: Statistic, estimates: Sequence[Estimate], reason: str) -> tuple[Estimate, ...]:
+        """Withdraw the intervals of altered columns, unless the method kept what the statistic needs."""
+        notes = (reason,)
+        kept: tuple[Estimate | None, ...] = (None,) * len(estimates)
+        if self.manifest is not None:
+            from sfumato.release.corrected import keep_certain
+
+            notes = (f"{reason}; {THAT_CAN}",)
+            if self._weight is None:
+                kept = keep_certain(wanted, estimates, self.table, self.manifest)
+        return tuple(
+            certain or replace(one.withdrawn, notes=(*one.notes, *notes))
+            for one, certain in zip(estimates, kept, strict=True)
+        )
 
 
 def weight_column(manifest: Manifest | None) -> str | None:

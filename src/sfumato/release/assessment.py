@@ -33,7 +33,7 @@ class Score:
     better : {"higher", "lower"}
         Whether higher or lower values are better.
     rows : int
-        Number of rows from which the value is computed.
+        Number of rows, or of what ``counted`` names, from which the value is computed.
     low, high : float or None
         Ends of the 95 % interval of the value; None if there is no interval. Intervals of an attack that is tested are
         wider: all of them hold together, so that the interval is above ``chance`` if and only if the test failed.
@@ -50,6 +50,8 @@ class Score:
         For tests with an interval: the value by guessing, or 0 without a shift. None otherwise.
     note : str
         Unit, details and assumptions, as text.
+    counted : {"rows", "people"}
+        What ``rows`` counts: people if a column tells them apart and one row of each was drawn.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Score:
     gain: float | None = None
     chance: float | None = None
     note: str = ""
+    counted: Literal["rows", "people"] = "rows"
 
     def to_plain(self) -> dict[str, object]:
         """Return the score as a dictionary that can be written as JSON; numbers that are not finite become None."""
@@ -106,6 +109,8 @@ class Assessment:
     sampled_rows : int
         Size of the random sample that was measured, if the table is not in memory; copies, groups and unique people are
         counted on all rows. 0 if all rows were measured.
+    people : int
+        People of the original, if a column tells them apart who have several rows; 0 if every row is another person.
     sampled_groups : int
         Number of groups that were drawn for the sample, independently of each other: people who are released alike are
         drawn together. The number of rows if rows were drawn one by one.
@@ -131,6 +136,7 @@ class Assessment:
     omitted: tuple[Omitted, ...]
     sampled_rows: int = 0
     sampled_groups: int = 0
+    people: int = 0
 
     @property
     def sampling_error(self) -> float:
@@ -195,6 +201,7 @@ class Assessment:
             "passed": self.passed,
             "method": self.method,
             "original_rows": self.original_rows,
+            "people": self.people,
             "released_rows": self.released_rows,
             "reference_rows": self.reference_rows,
             "columns": self.columns,
@@ -212,10 +219,10 @@ class Assessment:
 
     def __str__(self) -> str:
         reference = f"{self.reference_rows:,} reference rows" if self.reference_rows else "no reference"
-        head = (
-            f"{self.method}: {self.original_rows:,} rows, {self.released_rows:,} released, {reference}, "
-            f"{self.columns} columns compared"
+        rows = (
+            f"{self.people:,} people in {self.original_rows:,} rows" if self.people else f"{self.original_rows:,} rows"
         )
+        head = f"{self.method}: {rows}, {self.released_rows:,} released, {reference}, {self.columns} columns compared"
         parts = [self.verdict, head, *([self.sample_note] if self.sample_note else [])]
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_align_scores([s for s in self.scores if s.family == family])]
@@ -232,7 +239,7 @@ class Assessment:
             for score in self.scores
         )
         heads = "".join(
-            f"<th>{head}</th>" for head in ("", "score", "value", "95 % interval", "better", "rows", "test")
+            f"<th>{head}</th>" for head in ("", "score", "value", "95 % interval", "better", "counted", "", "test")
         )
         omitted = "".join(f"<br>Not measured: {escape(one.name)} ({escape(one.reason)})" for one in self.omitted)
         sampled = f"<br>{escape(self.sample_note)}" if self.sample_note else ""
@@ -240,19 +247,21 @@ class Assessment:
 
 
 def _cells(score: Score) -> tuple[str, ...]:
-    """Return name, value, interval, direction, rows and result of a score as text."""
+    """Return name, value, interval, direction, how many of what were counted, and result of a score as text."""
     interval = "" if score.low is None or score.high is None else f"[{score.low:.3f}, {score.high:.3f}]"
     result = {True: "passed", False: "FAILED", None: ""}[score.passed]
-    return score.name, f"{score.value:.3f}", interval, score.better, f"{score.rows:,}", result
+    return score.name, f"{score.value:.3f}", interval, score.better, f"{score.rows:,}", score.counted, result
 
 
 def _align_scores(scores: Sequence[Score]) -> list[str]:
     """Return one line per score: name, value, interval, direction, rows and result, without the note."""
     width = max((len(score.name) for score in scores), default=0)
-    return [
-        f"  {name:<{width}}  {value:>8}  {interval:<16}  {better:<6} is better  {rows:>7} rows  {result}".rstrip()
-        for name, value, interval, better, rows, result in map(_cells, scores)
-    ]
+    words = max((len(score.counted) for score in scores), default=0)
+    lines = (
+        f"  {name:<{width}}  {value:>8}  {interval:<16}  {better:<6} is better  {rows:>7} {counted:<{words}}  {result}"
+        for name, value, interval, better, rows, counted, result in map(_cells, scores)
+    )
+    return [line.rstrip() for line in lines]
 
 
 def _finite_or_none(value: object) -> object:

@@ -225,12 +225,16 @@ def fill_bundle(
 
 
 def write_linked(
-    parts: Mapping[str, Callable[[Path], list[str]]], names: str, finish: Callable[[Path], str], folder: str | Path
+    parts: Mapping[str, Callable[[Path], list[str]]],
+    report: Mapping[str, bytes],
+    names: str,
+    finish: Callable[[Path], str],
+    folder: str | Path,
 ) -> Path:
     """Write several bundles into one folder, each into its own, all or nothing.
 
-    ``names`` is a manifest that names the tables: it is there first, so that a killed writer's files are known to be
-    its own. ``finish`` returns the final one.
+    ``report`` are the files about all of them. ``names`` is a manifest that names the tables: it is there first, so
+    that a killed writer's files are known to be its own. ``finish`` returns the final one.
     """
     notes: list[str] = []
 
@@ -240,6 +244,8 @@ def write_linked(
             (fresh / name).mkdir()
             notes.extend(fill_part(fresh / name))
             place.force_to_disk(fresh / name)
+        for name, content in report.items():
+            write_whole(fresh / name, partial(_write_content, content))
         write_whole(fresh / MANIFEST, partial(_write_content, finish(fresh).encode()))
 
     written = _put(fill, folder)

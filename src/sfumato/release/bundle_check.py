@@ -156,13 +156,14 @@ def _files(folder: Path, sums: Mapping[str, str], recounted: Sequence[str]) -> t
     listed = [name for name in sums if is_file_name(name)]  # a manifest cannot have other files opened
     others = [name for name in files_in(folder) if name not in (*listed, MANIFEST)]
     checks = [
-        FileCheck(name=name, state=_state(folder / name, sums[name]), recounted=name.split("/")[0] in recounted)
+        FileCheck(name=name, state=file_state(folder / name, sums[name]), recounted=name.split("/")[0] in recounted)
         for name in listed
     ]
     return (*checks, *(FileCheck(name=name, state="not listed") for name in others))
 
 
-def _state(file: Path, written: str) -> FileState:
+def file_state(file: Path, written: str | None) -> FileState:
+    """Return how a file compares with its checksum."""
     try:
         if not file.is_file():  # a pipe or a device would be read without an end
             return "absent"

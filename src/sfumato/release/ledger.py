@@ -156,8 +156,8 @@ class Ledger:
             if is_new and not file.exists():
                 secret.unlink(missing_ok=True)
 
-    def earlier(self, table: Table, person: str, sensitive: Sequence[str], l: int) -> EarlierReleases:
-        """Return what earlier releases told about the people of a table; they must have l values to be candidates."""
+    def earlier(self, table: Table, person: str, sensitive: Sequence[str], k: int, l: int) -> EarlierReleases:
+        """Return what earlier releases told about the people of a table, who need k candidates with l values."""
         people, hashes, person_of = self._people(table, person)
         known = {digest: place for place, digest in enumerate(self.state.people)}
         if self.state.releases and not any(digest in known for digest in people):
@@ -175,6 +175,7 @@ class Ledger:
             groups=np.concatenate([self.state.groups, nobody])[places],
             needed=np.append(self.state.needed, 0)[places],
             values=rarest_values(person_of, encode(value_hashes(table, sensitive))),
+            k=k,
             l=l,
             are_held_back=np.zeros(len(places), dtype=bool),
             are_repeated=len(person_of) > len(people),
@@ -191,16 +192,21 @@ class Ledger:
             )
         diverse = [claim for claim in plan.claims if isinstance(claim, Diversity)]
         sensitive, l = tuple(claim.column for claim in diverse), max((claim.l for claim in diverse), default=1)
-        earlier = self.earlier(table, person, sensitive, l).hold_back(promised.k)
-        _require_few_held_back(earlier, suppress)
-        if lowered := int((earlier.needed > promised.k).sum()):
-            warn(
-                f"Earlier releases promised more than {promised.k} people to {format_count(lowered, 'person')}: all "
-                "releases together now promise them fewer. Ask for the same k as before to keep that promise."
+        if plan.keeps_only_values and l < 2:
+            raise OptionError(
+                "Values can be kept over releases only if each release has at least two in every group.",
+                found=f"l = {l}, {format_count(len(sensitive), 'sensitive column')}",
+                fix="a column with the role sensitive and l=2 or more, or sequence='people'",
             )
-        claim = SharedReleases(
-            k=promised.k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier
-        )
+        k = l if plan.keeps_only_values else promised.k
+        earlier = self.earlier(table, person, sensitive, k, l).hold_back(self.key.digest("people held back", ""))
+        _require_few_held_back(earlier, suppress)
+        if lowered := int((earlier.needed > k).sum()):
+            warn(
+                f"Earlier releases promised more than {k} people to {format_count(lowered, 'person')}: all "
+                "releases together now promise them fewer. Ask for the same as before to keep that promise."
+            )
+        claim = SharedReleases(k=k, l=l, sensitive=sensitive, columns=promised.columns, person=person, earlier=earlier)
         return (plan.keep_together(earlier) if self.state.releases or earlier.are_repeated else plan), claim
 
     @contextlib.contextmanager
@@ -246,12 +252,13 @@ def _require_few_held_back(earlier: EarlierReleases, suppress: float) -> None:
     known = earlier.of(np.flatnonzero(earlier.are_known))
     found = find_candidates(known.groups, known.values)
     largest = int(found.people.min()) if found.values.min(initial=earlier.l) >= earlier.l else 0
+    weaker = ", or keep only their values (sequence='values' for boxes)" if 1 < earlier.l < earlier.k else ""
     raise CannotRelease(
-        "Everybody must keep k people who fit all releases so far. Some of those who shared a person's groups are "
-        "no longer in the table, or their sensitive values have become equal.",
+        f"Everybody must keep {earlier.k} people who fit all releases so far. Some of those who shared a person's "
+        "groups are no longer in the table, or their sensitive values have become equal.",
         found=f"{held:,} of {people:,} people could be released only with fewer",
         fix=f"hold them back (suppress={np.ceil(1e4 * held / people) / 1e4:g} for boxes), release those who have left, "
-        f"too, {f'promise k={largest}' if largest > 1 else 'or begin a new ledger with larger groups (slack)'}",
+        f"too, {f'promise k={largest}' if largest > 1 else 'or begin a new ledger with larger groups (slack)'}{weaker}",
     )
 
 

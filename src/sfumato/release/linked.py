@@ -18,10 +18,10 @@ from sfumato.errors import CannotRelease, OptionError, ReadError
 from sfumato.plan.claims.rows import SharedHistory
 from sfumato.plan.plan import Finding, format_count
 from sfumato.release.bundle import check_formats, fill_bundle, sha256, write_linked
-from sfumato.release.bundle_check import BundleCheck, FileCheck
+from sfumato.release.bundle_check import BundleCheck, FileCheck, file_state
 from sfumato.release.manifest import NO_GUARANTEE, SEAL, Manifest, is_sealed, seal
 from sfumato.release.release import Release
-from sfumato.release.target import MANIFEST
+from sfumato.release.target import MANIFEST, NUMBERS, REPORT
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import BOX
 from sfumato.table.table import Table
@@ -29,6 +29,8 @@ from sfumato.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.release.assessment import Assessment
 
 LINKED_FORMAT = 1  # increased when older versions can no longer read the manifest of linked tables
 Row = tuple[int, int]  # number of a table, and group of rows that are equal in its released quasi-identifiers
@@ -188,6 +190,10 @@ class LinkedRelease:
         The release of each table, with its rows, manifest and estimates. The same pseudonym is the same person.
     manifest : LinkedManifest
         What is promised about all tables together: ``guarantee``, ``findings``, ``k``, ``facts``.
+    assessment : Assessment or None
+        The attack by joining, on the release and on the tables as they were, if it was asked for.
+    report : mapping of str to bytes
+        The common report, by name of the file: it is written with the tables.
 
     Examples
     --------
@@ -207,6 +213,8 @@ class LinkedRelease:
 
     tables: Mapping[str, Release]
     manifest: LinkedManifest
+    assessment: Assessment | None = None
+    report: Mapping[str, bytes] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -256,11 +264,12 @@ class LinkedRelease:
             parts[name] = partial(
                 fill_bundle, one.table, one.manifest, one.report_files(None, chosen), chosen, csv_formulas
             )
-        return write_linked(parts, self.manifest.to_json(), self._seal, folder)
+        return write_linked(parts, self.report, self.manifest.to_json(), self._seal, folder)
 
     def _seal(self, fresh: Path) -> str:
-        """Return the manifest with the checksums of those of all tables, which list the other files."""
-        files = {f"{name}/{MANIFEST}": sha256(fresh / name / MANIFEST) for name in self.tables}
+        """Return the manifest with the checksums of the report and of the manifests of all tables."""
+        names = (*self.report, *(f"{name}/{MANIFEST}" for name in self.tables))
+        files = {name: sha256(fresh / name) for name in names}
         return replace(self.manifest, files=files).to_json()
 
     def _repr_html_(self) -> str:
@@ -312,7 +321,8 @@ def link_releases(
 def read_linked(folder: Path, read: Callable[[Path], Release]) -> LinkedRelease:
     """Read the folder of a release of linked tables as it is; ``read`` reads the folder of one table."""
     manifest = LinkedManifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
-    return LinkedRelease({name: read(folder / name) for name in manifest.tables}, manifest)
+    report = {name: (folder / name).read_bytes() for name in (REPORT, NUMBERS) if (folder / name).is_file()}
+    return LinkedRelease({name: read(folder / name) for name in manifest.tables}, manifest, report=report)
 
 
 def check_linked(
@@ -340,9 +350,10 @@ def _named(name: str, finding: Finding) -> Finding:
 
 
 def _files(folder: Path, manifest: LinkedManifest, checks: Mapping[str, BundleCheck]) -> Iterator[FileCheck]:
+    for name in (one for one in (REPORT, NUMBERS) if one in manifest.files or (folder / one).is_file()):
+        yield FileCheck(name=name, state=file_state(folder / name, manifest.files.get(name)))
     for name, check in checks.items():
         listed = manifest.files.get(f"{name}/{MANIFEST}")
-        state: Any = "unchanged" if sha256(folder / name / MANIFEST) == listed else "changed"
-        yield FileCheck(name=f"{name}/{MANIFEST}", state=state)
+        yield FileCheck(name=f"{name}/{MANIFEST}", state=file_state(folder / name / MANIFEST, listed))
         for one in check.files:
             yield replace(one, name=f"{name}/{one.name}")

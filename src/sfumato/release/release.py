@@ -17,7 +17,8 @@ from sfumato.release.bundle import RenderedReport, check_formats, write, write_c
 from sfumato.release.rows import ReleasedFrames, StoredTable
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.risk.safe_shares import SafeShares
-from sfumato.statistics.language import parse, require_name
+from sfumato.statistics.cursor import require_name
+from sfumato.statistics.language import parse
 from sfumato.table.intervals import original_names
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.bounds.enclosure import EstimateBudget
-    from sfumato.statistics.estimate import Estimate, RecoveredEstimate, RegressionEstimate
+    from sfumato.statistics.estimate import Estimate, RecoveredEstimate
+    from sfumato.statistics.estimate_records import RegressionEstimate
     from sfumato.statistics.model_fit import Fit
     from sfumato.statistics.statistic import Statistic
     from sfumato.table.table import Table
@@ -96,6 +98,7 @@ class Release(ReleasedFrames):
         budget: EstimateBudget | None = None,
         confidence: float | None = None,
         confidence_by: str = "imbens-manski",
+        value: str = "midpoints",
     ) -> Any:
         """Estimate one statistic from the released rows.
 
@@ -103,8 +106,9 @@ class Release(ReleasedFrames):
         weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
         holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
         original or, if rows were suppressed, that of the released rows. If the method altered a column (by noise,
-        swapping or recoding), nothing is guaranteed: the interval is infinite. Means, variances, covariances,
-        correlations and regressions of columns with noise of a known level are recovered, with a standard error.
+        swapping or recoding), nothing is guaranteed: the interval is infinite, unless the method kept what the
+        statistic needs. Where theory corrects for the method (noise, Pram, synthesis), the statistic is recovered, with
+        a standard error and, if asked for, a confidence interval, but without a guarantee.
 
         Parameters
         ----------
@@ -132,6 +136,8 @@ class Release(ReleasedFrames):
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
             How to join: the shorter interval, which holds the parameter, or the union of the intervals of all choices
             of values, which is wider and holds the whole range.
+        value : {"midpoints", "likelihood"}, default "midpoints"
+            What ``Estimate.value`` is taken from: "likelihood" is a likely distribution of one column in its boxes.
 
         Returns
         -------
@@ -160,6 +166,7 @@ class Release(ReleasedFrames):
             budget=budget,
             confidence=confidence,
             confidence_by=confidence_by,
+            value=value,
         )
         wanted = analysis.resolve(parse(statistic, names=self.names, derived=True))
         return wanted.as_record(analysis.estimates(wanted))
@@ -175,15 +182,19 @@ class Release(ReleasedFrames):
         unweighted: bool = False,
         budget: EstimateBudget | None = None,
     ) -> Fit:
-        """Fit a generalized linear model to the released rows.
+        """Fit a generalized linear model, or proportional hazards, to the released rows.
+
+        Columns that a method altered are corrected for where theory tells how, without a guarantee: then the certain
+        intervals are infinite. Otherwise the model is refused.
 
         Parameters
         ----------
         formula : str
             For example ``"died ~ age + C(sex) + age:bp + offset(e)"``. ``C(x)``, like a column of categories, makes one
-            column of 0 and 1 for each value but the first. ``a * b`` stands for ``a + b + a:b``.
-        family : {"gaussian", "binomial", "poisson"}, default "gaussian"
-            Linear, logistic or Poisson regression, each with its canonical link.
+            column of 0 and 1 for each value but the first. ``a * b`` stands for ``a + b + a:b``. The left side of Cox's
+            model is ``survival(time, event)``; events are 1 or true.
+        family : {"gaussian", "binomial", "poisson", "cox"}, default "gaussian"
+            Linear, logistic or Poisson regression with its canonical link, or proportional hazards (Breslow's ties).
         weights : str, optional
             A column by whose values the records are weighted, in addition to sampling weights.
         confidence : float, default 0.95
@@ -205,12 +216,12 @@ class Release(ReleasedFrames):
         >>> round(boxes.fit("y ~ x")["x"].value, 4)
         0.931
         """
-        from sfumato.statistics.model_fit import parse_formula
+        from sfumato.statistics.formula import parse_formula
 
         model = parse_formula(formula, self.names, family=family, weights=weights, confidence=confidence)
         analysis = self._analysis(unweighted=unweighted, budget=budget)
         wanted = analysis.resolve(model)
-        fitted: Fit = wanted.as_record(analysis.bounded(wanted))
+        fitted: Fit = wanted.as_record(analysis.fitted(wanted))
         return fitted
 
     @wrap_memory_errors
@@ -221,10 +232,8 @@ class Release(ReleasedFrames):
 
         Parameters
         ----------
-        statistic : str or Statistic
+        statistic, **options
             As for :meth:`estimate`.
-        **options
-            The other parameters of :meth:`estimate`.
 
         Returns
         -------
@@ -420,10 +429,7 @@ class Release(ReleasedFrames):
 
     def report_files(self, report: RenderedReport | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
-        from sfumato.report.html import (
-            Report,
-            codebook,  # report is a layer above: imported only when called
-        )
+        from sfumato.report.html import Report, codebook  # a layer above: imported only when called
 
         rendered: RenderedReport = Report.of(self) if report is None else report
         columns = codebook(self, formats)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sfumato.errors import OptionError, RequestError, StatisticError
 from sfumato.params import require_choice
+from sfumato.statistics.estimate import RecoveredEstimate
 from sfumato.statistics.language import parse
-from sfumato.statistics.moments import Moments, sampling_constant
+from sfumato.statistics.model_fit import Model
+from sfumato.statistics.point_rows import PointRows, corrected_coefficient, evaluate, fit_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from sfumato.release.release import Release
+    from sfumato.release.manifest import Manifest
+    from sfumato.release.rows import ReleasedFrames
+    from sfumato.statistics.estimate_records import FittedCoefficient
     from sfumato.statistics.statistic import Statistic
+    from sfumato.table.table import Table
 
 
 Rule = Literal["partial", "full", "simple"]
@@ -84,7 +87,9 @@ class CombinedEstimate:
     rule: Rule
 
 
-def combine(name: str, values: Sequence[float], variances: Sequence[float], rule: Rule) -> CombinedEstimate:
+def combine(
+    name: str, values: Sequence[float], variances: Sequence[float], rule: Rule, confidence: float = CONFIDENCE
+) -> CombinedEstimate:
     """Combine one value and one sampling variance per synthetic table.
 
     >>> estimate = combine("mean(x)", [1.0, 1.2, 1.4], [0.04, 0.04, 0.04], "partial")
@@ -103,7 +108,7 @@ def combine(name: str, values: Sequence[float], variances: Sequence[float], rule
     between = float(np.var(values, ddof=1)) if count > 1 else math.nan
     variance, degrees = _variance(rule, within, between, count)
     error = math.sqrt(variance)
-    reach = _quantile(degrees) * error
+    reach = _quantile(degrees, confidence) * error
     return CombinedEstimate(
         name=name,
         value=value,
@@ -132,10 +137,10 @@ def _variance(rule: Rule, within: float, between: float, count: int) -> tuple[fl
     return variance, (count - 1) * (1.0 - count * within / ((count + 1) * between)) ** 2
 
 
-def _quantile(degrees: float) -> float:
+def _quantile(degrees: float, confidence: float) -> float:
     from scipy.stats import norm, t
 
-    upper = (1.0 + CONFIDENCE) / 2.0
+    upper = (1.0 + confidence) / 2.0
     return float(norm.ppf(upper) if math.isinf(degrees) else t.ppf(upper, max(degrees, 1.0)))
 
 
@@ -143,7 +148,9 @@ SYNTHESIS = "synthesize"  # name of the method
 IMPUTATION = "imputation"  # column that numbers the synthetic tables
 
 
-def combined_estimate(release: Release, statistic: str | Statistic, *, rule: Rule | None = None) -> CombinedEstimate:
+def combined_estimate(
+    release: ReleasedFrames, statistic: str | Statistic, *, rule: Rule | None = None
+) -> CombinedEstimate:
     """Estimate one statistic of the population from the synthetic tables of a release.
 
     The statistic is computed in each synthetic table, with its sampling variance, and the results are combined. The
@@ -155,7 +162,8 @@ def combined_estimate(release: Release, statistic: str | Statistic, *, rule: Rul
     release : Release
         A release by :class:`sfumato.Synthesize`.
     statistic : str or Statistic
-        A mean, variance, sd, covariance, correlation or regression coefficient, such as ``"corr(age, income)"`` or
+        A mean, sum, count, share, variance, sd, covariance, correlation, regression coefficient, odds ratio or relative
+        risk, with or without a condition, or a difference or ratio of two of them, such as ``"corr(age, income)"`` or
         ``"regress(income ~ age): age"``.
     rule : {"partial", "full", "simple"}, optional
         Rule by which variances are combined: see :class:`sfumato.CombinedEstimate`. Default: the one that fits the
@@ -190,19 +198,95 @@ def combined_estimate(release: Release, statistic: str | Statistic, *, rule: Rul
             found=f"{len(wanted.parts())} coefficients",
             fix='name one, such as "regress(y ~ x): x"',
         )
-    several = int(str(manifest.notes.get("imputations", 1))) > 1
-    chosen: Rule = rule or (("full" if manifest.notes.get("proper") else "partial") if several else "simple")
-    points = release.table.matrix(wanted.columns)
-    tables = _split_tables(release.table.numbers(IMPUTATION), points) if several else [points]
-    values, variances = zip(*(_compute_with_variance(wanted, one) for one in tables), strict=True)
-    return combine(str(wanted), values, variances, chosen)
+    chosen = rule or _rule_of(manifest)
+    found = _evaluate_all(wanted, _split(release.table, manifest, wanted))
+    if found is None:
+        raise StatisticError(f"The sampling error of {wanted} is not known.", fix=KNOWN_ERRORS)
+    return combine(str(wanted), *found, chosen)
 
 
-def _split_tables(labels: NDArray[np.float64], points: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    return [points[labels == label] for label in np.unique(labels)]
+KNOWN_ERRORS = (
+    "a mean, sum, count, share, variance, covariance, correlation, regression coefficient, odds ratio or relative "
+    "risk, or a difference or ratio of two"
+)
 
 
-def _compute_with_variance(statistic: Statistic, points: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the statistic of one table and its sampling variance A²/n, from the influence of each row."""
-    moments = Moments.of(points)
-    return statistic.value(moments), sampling_constant(statistic, points) ** 2 / max(1, moments.records)
+def _rule_of(manifest: Manifest) -> Rule:
+    """Return the rule that fits a release.
+
+    All cells are drawn, by models whose parameters are fitted once (Reiter's rule holds for them, too: Raab et al.) or,
+    if the release is proper, drawn for each table (Raghunathan, Reiter and Rubin).
+    """
+    if int(str(manifest.notes.get("imputations", 1))) < 2:
+        return "simple"
+    return "full" if manifest.notes.get("proper") else "partial"
+
+
+def _split(table: Table, manifest: Manifest, wanted: Statistic) -> list[PointRows]:
+    """Return the rows of each synthetic table."""
+    numbers: Any = np.zeros(table.rows)
+    if int(str(manifest.notes.get("imputations", 1))) > 1:
+        numbers = table.numbers(IMPUTATION)
+    places = [np.flatnonzero(numbers == number) for number in np.unique(numbers)]
+    return [PointRows.of(table.take(own), wanted.columns, np.ones(len(own))) for own in places]
+
+
+def _evaluate_all(part: Statistic, tables: Sequence[PointRows]) -> tuple[list[float], list[float]] | None:
+    """Return the statistic of each table and its sampling variance, from the influence of each row."""
+    found = [evaluate(part, one) for one in tables]
+    values = [one.value for one in found if one is not None]
+    return (
+        (values, [float(one.influence @ one.influence) for one in found if one is not None])
+        if len(values) == len(tables)
+        else None
+    )
+
+
+def combine_tables(
+    table: Table, manifest: Manifest, wanted: Statistic, confidence: float | None
+) -> tuple[RecoveredEstimate, ...] | tuple[FittedCoefficient, ...] | None:
+    """Return the estimates of the parts of a statistic, or of the coefficients of a model, from all tables."""
+    tables, rule = _split(table, manifest, wanted), _rule_of(manifest)
+    records = sum(len(one.weight) for one in tables)
+    if isinstance(wanted, Model):
+        fits = [fit_rows(wanted, one) for one in tables]
+        values = np.array([one.values for one in fits])
+        variances = np.array([(one.influence**2).sum(axis=0) for one in fits])
+        note = f"an estimate, no guarantee: synthetic tables, combined by the rule {rule!r}"
+        made = [
+            combine(name, own.tolist(), spread.tolist(), rule, wanted.confidence)
+            for name, own, spread in zip(wanted.terms, values.T, variances.T, strict=True)
+        ]
+        return tuple(
+            corrected_coefficient(one.name, wanted, one.value, one.standard_error, records, (note,), _reach(one))
+            for one in made
+        )
+    estimates = []
+    for part in wanted.parts():
+        found = _evaluate_all(part, tables)
+        if found is None:
+            return None
+        one = combine(str(part), *found, rule, confidence or CONFIDENCE)
+        estimates.append(_recovered(one, confidence, records))
+    return tuple(estimates)
+
+
+def _reach(one: CombinedEstimate) -> float:
+    """Return the number of standard errors from the value to the ends of the interval."""
+    return (one.high - one.value) / one.standard_error if one.standard_error > 0.0 else 0.0
+
+
+def _recovered(one: CombinedEstimate, confidence: float | None, records: int) -> RecoveredEstimate:
+    return RecoveredEstimate(
+        name=one.name,
+        value=one.value,
+        standard_error=one.standard_error,
+        released=one.value,
+        records=records,
+        of="population",
+        notes=(f"{one.imputations} synthetic tables, combined by the rule {one.rule!r}",),
+        confidence=confidence,
+        confidence_low=one.low if confidence else math.nan,
+        confidence_high=one.high if confidence else math.nan,
+        error_of="the sample and the synthesis, if the model is right",
+    )

@@ -26,6 +26,7 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    from sfumato.release.linked import LinkedRelease
     from sfumato.release.release import Release
     from sfumato.report.summary import Summary
 
@@ -76,6 +77,20 @@ class Report:
         page = template.render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
         assessment = None if shown.assessment is None else shown.assessment.to_plain()
         return cls(page=page, numbers=to_json({**as_plain(shown), "assessment": assessment}) + "\n")
+
+    @classmethod
+    def of_linked(cls, release: LinkedRelease) -> Report:
+        """Render the report about all linked tables together; each table has one of its own."""
+        from sfumato.measures.privacy.attacks.joining import joining_attack
+
+        joining, told = joining_attack(release), release.assessment
+        template = environment().get_template("linked.html.j2")
+        numbers = {"manifest": release.manifest, "joining": joining}
+        assessed = None if told is None else told.to_plain()
+        return cls(
+            page=template.render(release=release, joining=joining),
+            numbers=to_json({**as_plain(numbers), "assessment": assessed}) + "\n",
+        )
 
 
 @cache  # templates take longer to compile than a report to render

@@ -239,17 +239,21 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
 
 
 def recovered_estimates(estimated: Sequence[RecoveredEstimate]) -> RenderableType:
-    """Show statistics that were recovered from noisy columns, with their standard errors and their notes."""
-    grid = _grid("statistic", ">recovered value", ">standard error", ">as released", ">rows", "guarantee")
+    """Show statistics that were recovered from altered columns, with their standard errors and their notes."""
+    asked = [f">{one.confidence:.0%} confidence" for one in estimated[:1] if one.confidence is not None]
+    grid = _grid("statistic", ">recovered value", ">standard error", *asked, ">as released", ">rows", "guarantee")
     for one in estimated:
         grid.add_row(
             Text(one.name, style="bold"),
-            *map(quantity, (one.value, one.standard_error, one.released)),
+            *map(quantity, (one.value, one.standard_error)),
+            *(interval(one.confidence_low, one.confidence_high) for _ in asked),
+            quantity(one.released),
             one.records_text,
             Text("none: an estimate", style="yellow"),
         )
     notes = dict.fromkeys(f"{one.name}: {note}." for one in estimated for note in one.notes)
-    lines = ["The standard error is that of the noise. Nothing is guaranteed.", *notes]
+    causes = " or ".join(dict.fromkeys(one.error_of for one in estimated))
+    lines = [f"The standard error is that of {causes}. Nothing is guaranteed.", *notes]
     return Group(grid, *(Text(line, style="dim") for line in lines))
 
 

@@ -20,6 +20,7 @@ from sfumato.errors import OptionError
 from sfumato.params import require_int, require_probability
 from sfumato.plan.claims.risk import share_risks
 from sfumato.risk.group_models import sampling_weights
+from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
 from sfumato.table.coding import Coded
@@ -94,6 +95,7 @@ def individual_risk(
     *,
     population: float | None = None,
     household: str | None = None,
+    knows: Mapping[str, Precision] | None = None,
 ) -> IndividualRisk:
     """Estimate the probability that an intruder who knows some columns links each row to the right person.
 
@@ -110,6 +112,8 @@ def individual_risk(
         population, and the risk of a row is 1/frequency.
     household : str, optional
         Column that is equal for the members of a household: as soon as one of them is linked, all are. Default: none.
+    knows : mapping of str to precision, optional
+        How precisely the intruder knows some columns; see :func:`sfumato.uniqueness`. Default: as the table has them.
 
     Returns
     -------
@@ -128,7 +132,7 @@ def individual_risk(
     """
     table = as_table(table)
     names = require_columns(table.kinds, table.rows, columns)
-    labels = group_labels(table, names)
+    labels = group_labels(coarsen(table, knows), names)
     frequencies = np.bincount(labels)
     people = np.maximum(np.bincount(labels, weights=_weights(table, weight, population)), frequencies)
     risks = linkage_risk(frequencies, people)[labels]
@@ -242,7 +246,12 @@ class SpecialUniques:
 
 
 def special_uniques(
-    table: Any, columns: Sequence[str], *, max_size: int | None = None, sampling_fraction: float = 0.01
+    table: Any,
+    columns: Sequence[str],
+    *,
+    max_size: int | None = None,
+    sampling_fraction: float = 0.01,
+    knows: Mapping[str, Precision] | None = None,
 ) -> SpecialUniques:
     """Score rows by how few columns single them out (SUDA), as sdcMicro's ``suda2`` does.
 
@@ -256,6 +265,8 @@ def special_uniques(
         Largest number of columns in a minimal sample unique. Default: all columns, up to 14 of them.
     sampling_fraction : float, default 0.01
         Share of the population that is in the table, between 0 and 1, for the DIS-SUDA scores.
+    knows : mapping of str to precision, optional
+        How precisely the intruder knows some columns; see :func:`sfumato.uniqueness`. Default: as the table has them.
 
     Returns
     -------
@@ -272,7 +283,7 @@ def special_uniques(
     >>> uniques.sets_by_size
     (2, 2, 0)
     """
-    table = as_table(table)
+    table = coarsen(as_table(table), knows)
     names = require_columns(table.kinds, table.rows, columns)
     m = len(names)
     largest = m if max_size is None else min(m, require_int(max_size, name="max_size", at_least=1))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.errors import OptionError
 from sfumato.params import require_choice, require_int, require_number, require_probability
 from sfumato.randomness import Randomness
+from sfumato.risk.knowledge import Precision, coarsen, known_sizes, say_knowledge
 from sfumato.risk.set_search import (
     ColumnSet,
     Progress,
@@ -139,6 +140,7 @@ class SetSearchOptions:
     columns: Sequence[str] | None = None
     sample: int | None = None
     domain_sizes: Mapping[str, int] | None = None
+    knows: Mapping[str, Precision] | None = None
     seed: int | None = None
     seconds: float | None = None
     progress: Progress | None = None
@@ -209,6 +211,7 @@ class _Question:
     max_size: int
     wanted: NDArray[np.bool_]
     left_out: tuple[str, ...] = ()  # columns for which there was no time
+    knows: Mapping[str, Precision] | None = None
 
     @classmethod
     def of(
@@ -216,21 +219,25 @@ class _Question:
     ) -> _Question:
         asked = require_columns(table.names, table.rows, table.names if options.columns is None else options.columns)
         coded: dict[str, Coded] = {}
+        known = coarsen(table, options.knows)
         for name in asked:
             if coded and time.perf_counter() > deadline:
                 break
-            coded[name] = table.coded(name)
+            coded[name] = known.coded(name)
         names, sizes = tuple(coded), {name: column.size for name, column in coded.items()}
         order = tuple(sorted(names, key=sizes.__getitem__))
         return cls(
             names=names,
             order=order,
             coded=tuple(coded[name] for name in order),
-            domain_sizes=domains(table, names, options.domain_sizes, schema, sizes),
+            domain_sizes=domains(
+                table, names, known_sizes(known, options.knows) | dict(options.domain_sizes or {}), schema, sizes
+            ),
             population=population_of(table.rows, options.population),
             max_size=min(len(asked) if options.max_size is None else options.max_size, len(names)),
             wanted=_sample_rows(table.rows, options),
             left_out=asked[len(names) :],
+            knows=options.knows,
         )
 
     def domain(self, one: ColumnSet) -> int:
@@ -245,6 +252,7 @@ class _Question:
             asked=one.groups.asked,
             domain=self.domain(one),
             population=self.population,
+            knowledge=say_knowledge(self.knows, members),
         )
 
 

@@ -204,7 +204,7 @@ def round_step(width: float) -> float:
 
 
 def _round_edges(low: float, high: float, *, whole: bool) -> NDArray[np.float64]:
-    step = round_step((high - low) / BINS)
+    step = round_step(min(high - low, sys.float_info.max) / BINS)  # the difference may overflow
     step = max(step, 1.0) if whole else step
     first, last = math.floor(low / step) + 1, math.floor(high / step)
     return np.arange(first, last + 1, dtype=np.float64) * step if last - first < 4 * BINS else np.array([])

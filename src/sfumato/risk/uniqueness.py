@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sfumato.errors import OptionError, TableError
 from sfumato.params import require_int
 from sfumato.risk.anonymity_budget import require_population
+from sfumato.risk.knowledge import Precision, coarsen, known_sizes, say_knowledge
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -69,6 +70,8 @@ class Uniqueness:
         Σ p(1−p)^(n−1).
     error : float
         Half-width of the 99 % confidence interval of ``unique_fraction``; 0 if every row was counted.
+    knowledge : str
+        Which columns the intruder knows less precisely than the table has them, and how; empty if none.
     """
 
     columns: tuple[str, ...]
@@ -84,6 +87,7 @@ class Uniqueness:
     expected_poisson: float
     expected_observed: float
     error: float = 0.0
+    knowledge: str = ""
 
     def share(self, by: By) -> float:
         """Return the share that is compared with α: ``unique_fraction`` (by rows) or ``bound`` (by population)."""
@@ -107,7 +111,8 @@ class Uniqueness:
                 f"there are {self.domain:,} possible combinations for {self.population:,} people, so at most "
                 f"{self.bound:.1%} of the people are expected to be unique"
             )
-        return f"{', '.join(self.columns)} {verdict} people at α = {alpha:g}: {figure}."
+        to_whom = f" to an intruder who knows {self.knowledge}" if self.knowledge else ""
+        return f"{', '.join(self.columns)} {verdict} people at α = {alpha:g}{to_whom}: {figure}."
 
     def _verdict(self, identifies: bool, by: By) -> str:
         if by == "population":
@@ -124,11 +129,14 @@ def uniqueness(
     *,
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
+    knows: Mapping[str, Precision] | None = None,
 ) -> Uniqueness:
     """Compute the uniqueness of a table in memory; see :func:`sfumato.uniqueness`."""
     table = as_table(table)
     columns = require_columns(table.names, table.rows, columns)
-    sizes = group_sizes(table, columns)
+    known = coarsen(table, knows)
+    sizes = group_sizes(known, columns)
+    domain_sizes = known_sizes(known, knows) | dict(domain_sizes or {})
     return describe(
         columns=columns,
         rows=table.rows,
@@ -136,6 +144,7 @@ def uniqueness(
         asked=sizes,
         domain=math.prod(domains(table, columns, domain_sizes, schema).values()),
         population=population_of(table.rows, population),
+        knowledge=say_knowledge(knows, columns),
     )
 
 
@@ -147,6 +156,7 @@ def describe(
     asked: NDArray[np.int64],
     domain: int,
     population: int,
+    knowledge: str = "",
 ) -> Uniqueness:
     """Make the record of a set of columns from the sizes of its groups and the number of sampled rows in each group."""
     total = int(asked.sum())
@@ -165,6 +175,7 @@ def describe(
         expected_poisson=math.exp(-population / domain),
         expected_observed=_expected_alone(sizes, asked, rows, population),
         error=sampling_error(total) if total < rows else 0.0,
+        knowledge=knowledge,
     )
 
 

@@ -6,6 +6,7 @@ Numbers are grouped in steps, dates by the calendar, codes by their prefixes, an
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -129,7 +130,7 @@ def suggest_widths(low: float, high: float, *, whole: bool) -> tuple[float, ...]
     >>> suggest_widths(18, 85, whole=True)
     (5, 10, 20, 40)
     """
-    least = max((high - low) / 16.0, 1.0 if whole else 1e-12)
+    least = max(min(high - low, sys.float_info.max) / 16.0, 1.0 if whole else 1e-12)
     power = 10.0 ** math.floor(math.log10(least))
     first = next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= least * (1.0 - 1e-9))
     return tuple(int(first * factor) if whole else first * factor for factor in (1, 2, 4, 8))

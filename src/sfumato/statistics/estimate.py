@@ -5,11 +5,9 @@ from __future__ import annotations
 import datetime
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
-
-from sfumato.errors import StatisticError
+from typing import Any, ClassVar, TypeAlias
 
 # Numbers of an estimate as text: dates as dates, counts as counts, other numbers with five digits.
 
@@ -48,12 +46,25 @@ def write_html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 NO_GUARANTEE = "an estimate, no guarantee"
 
 
+def to_frame(keys: Sequence[Any], estimates: Sequence[Any]) -> Any:
+    """Return estimates as a pandas data frame: value, intervals and records, and where there are some errors and p."""
+    import pandas as pd
+
+    shown = ("name", "value", "low", "high", "inner_low", "inner_high", "records", "of")
+    told = ("standard_error", "confidence", "confidence_low", "confidence_high", "p_value", "p_low", "p_high")
+    some = [name for name in told if any(getattr(one, name, None) is not None for one in estimates)]
+    asked = [name for name in some if not name.startswith("confidence_") or "confidence" in some]
+    rows = [{name: getattr(one, name, math.nan) for name in (*shown, *asked)} for one in estimates]
+    return pd.DataFrame(rows, index=list(map(str, keys)))
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RecoveredEstimate:
-    """A statistic of the original, recovered from a release with noise of known variance.
+    """A statistic of the original, recovered from columns that a method altered at random.
 
-    It is returned by :meth:`sfumato.Release.estimate` for columns to which :class:`sfumato.Noise` added noise. Nothing
-    is guaranteed: another draw of the noise gives another value. Variances and covariances are right on average.
+    It is returned by :meth:`sfumato.Release.estimate` for columns to which :class:`sfumato.Noise` added noise, whose
+    categories :class:`sfumato.Pram` changed, or that :class:`sfumato.Synthesize` made. Nothing is guaranteed: another
+    draw of random numbers gives another value, which is right on average.
 
     Attributes
     ----------
@@ -62,14 +73,17 @@ class RecoveredEstimate:
     value : float
         The recovered value, in the unit of the statistic.
     standard_error : float
-        Standard deviation of the value over draws of the noise, in the same unit: how far the noise moves it from the
-        statistic of the original. It does not include the sampling error of the original itself.
+        Standard deviation of the value over draws of the method, in the same unit: how far it is from the statistic of
+        the original. It does not include the sampling error of the original itself, unless ``of`` is "population".
     released : float
         The same statistic of the released rows as they are, for comparison.
     records : int
         Number of records without a missing value in any column of the statistic.
     notes : tuple of str
         What makes the value less accurate, such as rounding or a declared range.
+    confidence, confidence_low, confidence_high : float
+        Confidence interval of the parameter of the population, if it was asked for; otherwise None and NaN. It holds
+        the parameter that often over samples and draws of the method, if its model is right: it guarantees nothing.
     low, high : float
         Guaranteed interval: always infinite.
 
@@ -92,10 +106,14 @@ class RecoveredEstimate:
     standard_error: float
     released: float
     records: int
-    weighted_by: str | None = None  # weights are altered, too: a recovered statistic is unweighted
+    weighted_by: str | None = None  # sampling weights, if they are not altered
     of: str = "original"
     unit: str = ""
     notes: tuple[str, ...] = ()
+    confidence: float | None = None
+    confidence_low: float = math.nan
+    confidence_high: float = math.nan
+    error_of: str = "the noise"  # what causes the standard error
 
     @property
     def guarantee(self) -> str:
@@ -124,20 +142,29 @@ class RecoveredEstimate:
 
     def __str__(self) -> str:
         error = f"standard error {quantity(self.standard_error)}"
-        rows = f"{self.records_text} records, unweighted, of the {self.of}"
+        if self.confidence is not None:
+            error += f", {self.confidence:.0%} confidence {interval(self.confidence_low, self.confidence_high)}"
+        weights = "unweighted" if self.weighted_by is None else f"weighted by {self.weighted_by}"
+        rows = f"{self.records_text} records, {weights}, of the {self.of}"
         return f"{self.name} ≈ {quantity(self.value)}, {error}, {NO_GUARANTEE} ({rows})"
 
     def __repr__(self) -> str:
         return f"RecoveredEstimate({self})"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame of one row."""
+        return to_frame([self.name], [self])
+
     @staticmethod
     def html_table(estimates: Sequence[RecoveredEstimate]) -> str:
         """Return an HTML table with one row per estimate."""
-        headings = ("statistic", "value", "standard error", "as released", "guaranteed")
+        headings = ("statistic", "value", "standard error", "confidence", "as released", "guaranteed")
         rows = [
             (
                 one.name,
-                *(quantity(number) for number in (one.value, one.standard_error, one.released)),
+                *(quantity(number) for number in (one.value, one.standard_error)),
+                "–" if one.confidence is None else interval(one.confidence_low, one.confidence_high),
+                quantity(one.released),
                 f"nothing: {NO_GUARANTEE}",
             )
             for one in estimates
@@ -211,7 +238,8 @@ class Estimate:
     name : str
         The statistic, such as ``"corr(age, income)"``.
     value : float, int or date
-        Value at the midpoints of the boxes, in the unit of the statistic (as are all intervals). A mean or quantile of
+        Value at the midpoints of the boxes (or of a likely distribution, if it was asked for; ``notes`` say so), in the
+        unit of the statistic (as are all intervals). A mean or quantile of
         dates is a date (of timestamps, a datetime), and its ends are rounded outward. Spreads of dates are in days.
     low, high : float, int or date
         Guaranteed interval: it contains the statistic of the rows that ``of`` names, whatever the values in the boxes
@@ -349,6 +377,10 @@ class Estimate:
         """The sampling weights in words: "weighted by w" or "unweighted"."""
         return "unweighted" if self.weighted_by is None else f"weighted by {self.weighted_by}"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame of one row."""
+        return to_frame([self.name], [self])
+
     @staticmethod
     def html_table(estimates: Sequence[Estimate]) -> str:
         """Return an HTML table with one row per estimate."""
@@ -370,63 +402,3 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         return self.html_table([self])
-
-
-One = TypeVar("One", Estimate, RecoveredEstimate)
-
-
-@dataclass(frozen=True)
-class RegressionEstimate(Sequence[One], Generic[One]):
-    """The estimate of a regression: one :class:`Estimate` per coefficient, the intercept first.
-
-    It is returned by :meth:`sfumato.Release.estimate` for a regression. Coefficients are found by position, by the name
-    of the regressor, or as ``"intercept"``. If noise was added to the columns, each is a :class:`RecoveredEstimate`.
-
-    Attributes
-    ----------
-    name : str
-        The regression, such as ``"regress(income ~ age)"``.
-    terms : tuple of str
-        "intercept" and the regressors, in order.
-    coefficients : tuple of Estimate or RecoveredEstimate
-        The estimate of each term.
-
-    Examples
-    --------
-    >>> import sfumato as sf
-    >>> boxes = sf.read_release({"x_low": [1, 3, 6], "x_high": [2, 4, 8], "y": [1.0, 2.0, 6.0]})
-    >>> fit = boxes.estimate("regress(y ~ x)")
-    >>> fit["x"] == fit[1]
-    True
-    >>> fit.terms
-    ('intercept', 'x')
-    """
-
-    name: str
-    terms: tuple[str, ...]
-    coefficients: tuple[One, ...]
-
-    @overload
-    def __getitem__(self, key: int | str) -> One: ...
-
-    @overload
-    def __getitem__(self, key: slice) -> tuple[One, ...]: ...
-
-    def __getitem__(self, key: int | str | slice) -> One | tuple[One, ...]:
-        if not isinstance(key, str):
-            return self.coefficients[key]
-        if key not in self.terms:
-            raise StatisticError(f"{self.name} has no coefficient {key!r}.", found=", ".join(map(repr, self.terms)))
-        return self.coefficients[self.terms.index(key)]
-
-    def __len__(self) -> int:
-        return len(self.coefficients)
-
-    def __iter__(self) -> Iterator[One]:
-        return iter(self.coefficients)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.coefficients))
-
-    def _repr_html_(self) -> str:
-        return type(self.coefficients[0]).html_table(self.coefficients)

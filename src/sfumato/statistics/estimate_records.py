@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, overload
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.estimate import Estimate, interval
+from sfumato.statistics.estimate import Estimate, RecoveredEstimate, interval, to_frame
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,6 @@ def _texts(key: Any) -> tuple[str, ...]:
     return tuple(map(str, key)) if isinstance(key, tuple) else (str(key),)
 
 
-def to_frame(keys: Sequence[Any], estimates: Sequence[Any]) -> Any:
-    """Return estimates as a pandas data frame: their value, their intervals and their records."""
-    import pandas as pd
-
-    shown = ("name", "value", "low", "high", "inner_low", "inner_high", "records", "of")
-    rows = [{name: getattr(one, name, math.nan) for name in shown} for one in estimates]
-    return pd.DataFrame(rows, index=list(map(str, keys)))
-
-
 @dataclass(frozen=True, kw_only=True)
 class TestEstimate(Estimate):
     """A statistic of a test, with the p-values of all choices of values in the boxes.
@@ -154,3 +145,67 @@ class FittedCoefficient(Estimate):
     """
 
     standard_error: float = math.nan
+
+
+One = TypeVar("One", Estimate, RecoveredEstimate)
+
+
+@dataclass(frozen=True)
+class RegressionEstimate(Sequence[One], Generic[One]):
+    """The estimate of a regression: one :class:`Estimate` per coefficient, the intercept first.
+
+    It is returned by :meth:`sfumato.Release.estimate` for a regression. Coefficients are found by position, by the name
+    of the regressor, or as ``"intercept"``. If noise was added to the columns, each is a :class:`RecoveredEstimate`.
+
+    Attributes
+    ----------
+    name : str
+        The regression, such as ``"regress(income ~ age)"``.
+    terms : tuple of str
+        "intercept" and the regressors, in order.
+    coefficients : tuple of Estimate or RecoveredEstimate
+        The estimate of each term.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> boxes = sf.read_release({"x_low": [1, 3, 6], "x_high": [2, 4, 8], "y": [1.0, 2.0, 6.0]})
+    >>> fit = boxes.estimate("regress(y ~ x)")
+    >>> fit["x"] == fit[1]
+    True
+    >>> fit.terms
+    ('intercept', 'x')
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    coefficients: tuple[One, ...]
+
+    @overload
+    def __getitem__(self, key: int | str) -> One: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> tuple[One, ...]: ...
+
+    def __getitem__(self, key: int | str | slice) -> One | tuple[One, ...]:
+        if not isinstance(key, str):
+            return self.coefficients[key]
+        if key not in self.terms:
+            raise StatisticError(f"{self.name} has no coefficient {key!r}.", found=", ".join(map(repr, self.terms)))
+        return self.coefficients[self.terms.index(key)]
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+    def __iter__(self) -> Iterator[One]:
+        return iter(self.coefficients)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with one row per coefficient."""
+        return to_frame(self.terms, self.coefficients)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.coefficients))
+
+    def _repr_html_(self) -> str:
+        return type(self.coefficients[0]).html_table(self.coefficients)

@@ -1,4 +1,4 @@
-"""Generalized linear models of a release: formulas, coefficients with certain intervals, and predictions."""
+"""Models of a release: coefficients with certain intervals, and predictions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from sfumato.errors import StatisticError
-from sfumato.params import Probability, require_choice
 from sfumato.statistics.bounds.enclosure import Deadline, EstimateBudget
-from sfumato.statistics.bounds.score_equation import FAMILIES, DesignBoxes, enclose_coefficients
+from sfumato.statistics.bounds.score_equation import FAMILIES, DesignBoxes, LikelihoodBoxes, enclose_coefficients
 from sfumato.statistics.combined import is_value
 from sfumato.statistics.conditions import Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import Estimate, interval, quantity, write_html_table
-from sfumato.statistics.estimate_records import FittedCoefficient, to_frame
-from sfumato.statistics.language import Cursor, require_name
+from sfumato.statistics.estimate import Estimate, interval, quantity, to_frame, write_html_table
+from sfumato.statistics.estimate_records import FittedCoefficient
 from sfumato.statistics.regression import INTERCEPT
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
@@ -29,6 +27,7 @@ from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 Array = NDArray[np.float64]
 UNPROVEN = "no finite interval was proven: some completion may have no finite fit"
 UNPROVEN_IN_TIME = "no finite interval was proven in time: a larger budget may find one"
+NAMES = {"binomial": "logistic"}  # of families, as the language of statistics writes their models
 AT_MIDPOINTS = "interval of all completions, widened by the standard error at the midpoints"
 
 
@@ -50,6 +49,7 @@ class Model(Statistic):
     is_characteristic = False
     takes_condition = False
     parts_share_records = False
+    is_shift_free: ClassVar[bool] = False  # whether a column may be shifted although there is no intercept
 
     response: str
     factors: tuple[tuple[ModelFactor, ...], ...]
@@ -59,6 +59,7 @@ class Model(Statistic):
     weights: str | None = None
     confidence: float = 0.95
     levels: Mapping[str, tuple[Any, ...]] | None = None  # of the categories, once the table is known
+    named: bool = False  # whether it was asked for as a statistic, such as logistic(y ~ x)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,23 +100,27 @@ class Model(Statistic):
         return Fit(str(self), self.family, self.terms, tuple(estimates), self)
 
     def estimate_parts(self, table: CountedBoxes, budget: EstimateBudget | None = None) -> tuple[Estimate, ...]:
-        boxes = self._boxes(table)
-        return _Fitted(self, boxes, table.weighted_by, next((budget or EstimateBudget()).deadlines(1))).estimates()
+        deadline = next((budget or EstimateBudget()).deadlines(1))
+        return self.fitted_to(self.records_of(table), table.weighted_by, deadline).estimates()
 
-    def _boxes(self, table: CountedBoxes) -> WeightedBoxes:
-        """Return the complete records: response, offset, weights and the design, with one column for each."""
+    def fitted_to(self, boxes: WeightedBoxes, weighted_by: str | None, deadline: Deadline) -> FittedModel:
+        """Return the model with its records."""
+        return FittedModel(self, boxes, weighted_by, deadline)
+
+    def records_of(self, table: CountedBoxes) -> WeightedBoxes:
+        """Return the complete records: response, offset, weights, others and the design, one column for each."""
         numeric = [name for name in self.columns if name not in (self.levels or {})]
         present = Condition(tuple(Predicate(name, "!=", None) for name in self.levels or {}))
         clauses = table.clauses(numeric, present)
         ends = dict(zip(numeric, np.transpose(table.clip(numeric, clauses), (2, 0, 1)), strict=True))
         nothing = np.zeros((2, len(table.count)))
-        columns = [ends[self.response]]
-        columns.append(ends[self.offset] if self.offset else nothing)
-        columns.append(ends[self.weights] if self.weights else nothing + 1.0)
+        columns = [ends[self.response], ends[self.offset] if self.offset else nothing]
+        columns += [ends[self.weights] if self.weights else nothing + 1.0, *self.other_columns(table, ends)]
         for column in self.design:
             product = np.ones((2, len(table.count)))
             for factor, level in column:
-                product = _multiply(product, ends[factor.column] if level is None else _truth(table, factor, level))
+                own = ends[factor.column] if level is None else truth_of(table, factor.column, level)
+                product = _multiply(product, own)
             columns.append(product)
         stacked = np.stack(columns, axis=-1)
         boxes = table.with_weights(table.rows_meeting(clauses), stacked[0], stacked[1])
@@ -123,16 +128,30 @@ class Model(Statistic):
             raise StatisticError(f"{self} needs at least one complete record.", found="none")
         return boxes
 
+    def other_columns(self, table: CountedBoxes, ends: Mapping[str, Array]) -> list[Array]:
+        """Return the ends of further columns that the model needs, besides its design."""
+        return []
+
+    def mean_of(self, eta: Array) -> Array:
+        """Return the expected outcome for values of the linear predictor."""
+        return FAMILIES[self.family].mean(eta)
+
+    @property
+    def left(self) -> str:
+        """The left side of the formula."""
+        return quote(self.response)
+
     def __str__(self) -> str:
         right = [":".join(map(str, term)) for term in self.factors] + (
             [f"offset({quote(self.offset)})"] if self.offset else []
         )
-        return f"{quote(self.response)} ~ {' + '.join(([] if self.intercept else ['0']) + right) or '1'}"
+        formula = f"{self.left} ~ {' + '.join(([] if self.intercept or self.is_shift_free else ['0']) + right) or '1'}"
+        return f"{NAMES.get(self.family, self.family)}({formula})" if self.named else formula
 
 
-def _truth(table: CountedBoxes, factor: ModelFactor, level: Any) -> Array:
+def truth_of(table: CountedBoxes, column: str, level: Any) -> Array:
     """Return the interval of the indicator of a level for each group: 0, 1 or both."""
-    rows = table.rows_meeting(table.clauses([], is_value((factor.column,), (level,))))
+    rows = table.rows_meeting(table.clauses([], is_value((column,), (level,))))
     return np.stack([rows.least == table.count, rows.most > 0.0]).astype(np.float64)
 
 
@@ -147,8 +166,8 @@ def _name(column: Sequence[tuple[ModelFactor, Any]]) -> str:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Fitted:
-    """The estimates of a model from its records."""
+class FittedModel:
+    """A model with its records; the columns of the design are the last ones."""
 
     model: Model
     boxes: WeightedBoxes
@@ -157,9 +176,9 @@ class _Fitted:
 
     def estimates(self) -> tuple[Estimate, ...]:
         model = self.model
-        self._check()
+        self.check()
         centre, scale = self._scaling()
-        design = self._design(centre, scale)
+        design = self.design(centre, scale)
         beta = design.fit()
         if beta is None:
             note = "not defined: the columns are collinear, or they separate the outcomes"
@@ -185,7 +204,8 @@ class _Fitted:
             for name, value, error, (low, high), slack in zip(model.terms, values, errors, ends, rounding, strict=True)
         )
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise unless the model can have these values."""
         low, high = self.boxes.low, self.boxes.high
         if (low[:, 1:3] < high[:, 1:3]).any() or (low[:, 2] < 0.0).any():
             raise StatisticError("An offset and weights must be released as they are, and weights not below 0.")
@@ -194,48 +214,48 @@ class _Fitted:
         if self.model.family == "poisson" and low[:, 0].min() < 0.0:
             raise StatisticError(f"The outcome {self.model.response!r} of a Poisson model must not be negative.")
 
+    @property
+    def _size(self) -> int:
+        return len(self.model.terms)
+
     def _scaling(self) -> tuple[Array, Array]:
         """Return the mean and the spread of the columns of the design, by which they are scaled."""
-        middle, weight = self.boxes.midpoints[:, 3:], self.boxes.likely_weight
+        middle, weight = self.boxes.midpoints[:, -self._size :], self.boxes.likely_weight
         total = max(float(weight.sum()), 1e-300)
         mean = weight @ middle / total
         spread = np.sqrt(np.maximum(weight @ (middle - mean) ** 2 / total, 0.0))
-        if not self.model.intercept:
-            mean, spread = np.zeros_like(mean), np.sqrt(weight @ middle**2 / total)
-        else:
+        if self.model.intercept:
             mean[0], spread[0] = 0.0, 1.0
+        elif not self.model.is_shift_free:
+            mean, spread = np.zeros_like(mean), np.sqrt(weight @ middle**2 / total)
         return mean, np.where(spread > 0.0, spread, 1.0)
 
-    def _design(self, centre: Array, scale: Array) -> DesignBoxes:
+    def scaled(self, centre: Array, scale: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
+        """Return centres and half-widths of the scaled design, the offset, and three weights of each record."""
         boxes = self.boxes
-        low, high = (boxes.low[:, 3:] - centre) / scale, (boxes.high[:, 3:] - centre) / scale
-        given = boxes.low[:, 2]
-        slack = 4.0 * np.finfo(float).eps * (np.abs(boxes.low[:, 3:]) + np.abs(centre)) / scale
-        half = np.where(boxes.low[:, 3:] < boxes.high[:, 3:], (high - low) / 2.0 + slack, 0.0)
-        return DesignBoxes(
-            (low + high) / 2.0,
-            half,
-            boxes.midpoints[:, 0],
-            boxes.half_widths[:, 0],
-            boxes.low[:, 1],
-            boxes.weight * given,
-            boxes.extra * given,
-            boxes.likely_weight * given,
-            FAMILIES[self.model.family],
-        )
+        ends, given = (boxes.low[:, -self._size :], boxes.high[:, -self._size :]), boxes.low[:, 2]
+        low, high = ((end - centre) / scale for end in ends)
+        slack = 4.0 * np.finfo(float).eps * (np.abs(ends[0]) + np.abs(centre)) / scale
+        half = np.where(ends[0] < ends[1], (high - low) / 2.0 + slack, 0.0)
+        weight, extra, likely = (one * given for one in (boxes.weight, boxes.extra, boxes.likely_weight))
+        return (low + high) / 2.0, half, boxes.low[:, 1], weight, extra, likely
 
-    def _errors(self, design: DesignBoxes, beta: Array, back: Array) -> Array:
+    def design(self, centre: Array, scale: Array) -> LikelihoodBoxes:
+        """Return the records of the scaled model."""
+        boxes, family = self.boxes, FAMILIES[self.model.family]
+        return DesignBoxes(*self.scaled(centre, scale), boxes.midpoints[:, 0], boxes.half_widths[:, 0], family)
+
+    def _errors(self, design: LikelihoodBoxes, beta: Array, back: Array) -> Array:
         """Return the standard errors at the midpoints: of the model, or by linearization with sampling weights."""
-        inverse = np.linalg.inv(design.information(beta))
-        residual = design.response - design.family.mean(design.middle @ beta + design.offset)
-        records, size = (self.boxes.records + self.boxes.most_records) / 2.0, len(beta)
-        covariance = inverse
+        covariance = np.linalg.inv(design.information(beta))
         if self.weighted_by is not None:
-            rows = np.maximum(self.boxes.parts, 1)
-            score = design.middle * (design.likely * residual / np.sqrt(rows))[:, None]
-            covariance = inverse @ (score.T @ score) @ inverse
-        elif self.model.family == "gaussian":
-            covariance = inverse * float(design.likely @ residual**2) / max(records - size, 1e-300)
+            rows = np.sqrt(np.maximum(self.boxes.parts, 1))
+            score = design.residuals(beta) * (design.likely / rows)[:, None]
+            covariance = covariance @ (score.T @ score) @ covariance
+        elif self.model.family == "gaussian" and isinstance(design, DesignBoxes):
+            records = (self.boxes.records + self.boxes.most_records) / 2.0
+            squares = float(design.likely @ (design.response - design.middle @ beta - design.offset) ** 2)
+            covariance = covariance * squares / max(records - len(beta), 1e-300)
         return np.sqrt(np.maximum(np.diag(back @ covariance @ back.T), 0.0))
 
     def _estimate(
@@ -316,15 +336,12 @@ class Fit:
         low = sum(min(one.low * x, one.high * x) if x else 0.0 for one, x in zip(self, point, strict=True))
         high = sum(max(one.low * x, one.high * x) if x else 0.0 for one, x in zip(self, point, strict=True))
         middle = sum(one.value * x for one, x in zip(self, point, strict=True))
-        family = FAMILIES[self.family]
-        found = family.mean(np.array([middle, low, high], dtype=np.float64) + shift)
+        found = self.model.mean_of(np.array([middle, low, high], dtype=np.float64) + shift)
         return float(found[0]), float(found[1]), float(found[2])
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame with one row per coefficient."""
-        frame = to_frame(self.terms, self.coefficients)
-        frame["standard_error"] = [one.standard_error for one in self]
-        return frame
+        return to_frame(self.terms, self.coefficients)
 
     @property
     def _rows(self) -> list[tuple[str, ...]]:
@@ -372,60 +389,3 @@ def _value(values: Mapping[str, Any], factor: ModelFactor, level: Any) -> float:
         raise StatisticError(f"A prediction needs a value of {factor.column!r}.")
     given = values[factor.column]
     return float(given) if level is None else float(str(given) == str(level))
-
-
-def parse_formula(
-    text: str, names: Sequence[str], *, family: str = "gaussian", weights: str | None = None, confidence: float = 0.95
-) -> Model:
-    """Read ``y ~ a + C(b) + a:b + offset(e)``; ``a * b`` stands for ``a + b + a:b``, and ``0 +`` for no intercept."""
-    require_choice(family, name="family", choices=tuple(FAMILIES))
-    Probability().check(confidence, "confidence")
-    if weights is not None:
-        require_name(weights, names)
-    cursor = Cursor(text, names, derived=True, symbols="*:")
-    response = cursor.factor()
-    cursor.expect("~", "'~' and the terms")
-    terms: dict[tuple[ModelFactor, ...], None] = {}
-    offset, intercept = None, True
-    while True:
-        if cursor.accept("0"):
-            intercept = False
-        elif not cursor.accept("1"):
-            start = cursor.at
-            if not cursor.is_known_name() and cursor.identifier() == "offset" and cursor.accept("("):
-                offset = cursor.column()
-                cursor.expect(")")
-            else:
-                cursor.at = start
-                terms |= dict.fromkeys(_read_term(cursor))
-        if cursor.accept("-"):
-            cursor.expect("1", "'- 1', or terms with '+' between them")
-            intercept = False
-        if not cursor.accept("+"):
-            break
-    cursor.expect_end()
-    return Model(response, tuple(terms), family, intercept, offset, weights, confidence)
-
-
-def _read_term(cursor: Cursor) -> list[tuple[ModelFactor, ...]]:
-    """Read factors with ``:`` or ``*`` between them."""
-    found: list[tuple[ModelFactor, ...]] = [(_read_factor(cursor),)]
-    while True:
-        if cursor.accept(":"):
-            other = _read_factor(cursor)
-            found = [(*one, other) for one in found]
-        elif cursor.accept("*"):
-            other = _read_factor(cursor)
-            found = [*found, (other,), *((*one, other) for one in found)]
-        else:
-            return sorted(found, key=len)
-
-
-def _read_factor(cursor: Cursor) -> ModelFactor:
-    start = cursor.at
-    if not cursor.is_known_name() and cursor.identifier() == "c" and cursor.accept("("):
-        name = cursor.name()
-        cursor.expect(")")
-        return ModelFactor(name, as_category=True)
-    cursor.at = start
-    return ModelFactor(cursor.factor())

@@ -110,27 +110,29 @@ def _moments_of_chunk(
     rows: NDArray[np.float64], weights: NDArray[np.float64] | None, names: tuple[str, ...]
 ) -> Moments:
     """Compute moments in two passes over rows that are in the cache: first the mean, then squares about it."""
-    present = ~np.isnan(rows).any(axis=1)
+    columns = np.ascontiguousarray(rows.T)  # sums along contiguous numbers are faster, most of all in a single column
+    present = ~np.isnan(columns).any(axis=0)
     if weights is not None:
         present &= ~np.isnan(weights)
-    kept = rows if present.all() else rows[present]
-    row_weight = np.ones(len(kept)) if weights is None else weights[present]
+    kept = columns if present.all() else columns[:, present]
+    row_weight = np.ones(kept.shape[1]) if weights is None else weights[present]
     total = float(row_weight.sum())
     if total == 0.0:
-        empty = Moments.empty(rows.shape[1], names=names)
-        return Moments(0.0, empty.mean, empty.covariance, len(kept), names)
+        empty = Moments.empty(len(columns), names=names)
+        return Moments(0.0, empty.mean, empty.covariance, kept.shape[1], names)
     share = row_weight / total
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = (share[:, None] * kept).sum(axis=0)
-        centred = kept - mean
-        shared = share[:, None] * centred
-        residue = shared.sum(axis=0)  # rounding error of the mean
-        covariance = shared.T @ centred - np.outer(residue, residue)
+        mean = (share * kept).sum(axis=1)
+        centred = kept - mean[:, None]
+        shared = share * centred
+        residue = shared.sum(axis=1)  # rounding error of the mean
+        products = shared @ centred.T if len(columns) > 1 else (shared * centred).sum(axis=1)[:, None]
+        covariance = products - np.outer(residue, residue)
         mean, covariance = mean + residue, (covariance + covariance.T) / 2.0
         for column in np.flatnonzero(np.diag(covariance) <= NEARLY_CONSTANT * mean**2):
-            if (kept[:, column] == kept[0, column]).all():  # the spread of equal numbers is 0, not a rounding error
-                mean[column], covariance[column], covariance[:, column] = kept[0, column], 0.0, 0.0
-        return Moments(total, mean, covariance, len(kept), names)
+            if (kept[column] == kept[column, 0]).all():  # the spread of equal numbers is 0, not a rounding error
+                mean[column], covariance[column], covariance[:, column] = kept[column, 0], 0.0, 0.0
+        return Moments(total, mean, covariance, kept.shape[1], names)
 
 
 def pairwise_covariance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from sfumato.statistics.units import Calendar, Days, Unit
 
 INTERCEPT = "intercept"
 SINGULAR = 1e-12  # smallest eigenvalue of the correlation matrix of the regressors that counts as full rank
+ORTHANTS = 0.6  # share of the time of a regression in which all its slopes are bounded together
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,12 @@ class Coefficient(Statistic):
             target = Target.slope(len(self.regression.regressors), self._position)
             scale = Scale(max(float(problem.unit[0] / problem.unit[1 + self._position]), TINY))
         slack = scale.slack(half, deadline)
+        seconds = ORTHANTS * deadline.seconds * len(self.columns)  # the first part has this share of the time
+        records.slopes(seconds)
 
         def highest(side: ScaledBoxes, limit: Deadline) -> End:
             functional = (1.0 if side is problem else -1.0) * target.functional
-            return highest_coefficient(side, target, slack, limit, lambda: records.bound_quickly(functional))
+            return highest_coefficient(side, target, slack, limit, lambda: records.bound_quickly(functional, seconds))
 
         return records.enclose(self.value, highest, scale, deadline)
 

@@ -20,7 +20,8 @@ from sfumato.statistics.bounds.records import PooledRows, Records
 from sfumato.statistics.bounds.scaled_boxes import compile_kernels
 from sfumato.statistics.conditions import ALWAYS, Condition
 from sfumato.statistics.counted_boxes import CountedBoxes
-from sfumato.statistics.estimate import Estimate, RegressionEstimate
+from sfumato.statistics.estimate import Estimate
+from sfumato.statistics.estimate_records import RegressionEstimate
 from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
 from sfumato.statistics.units import Calendar, Days, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes

@@ -205,7 +205,7 @@ class LogRank(Statistic):
     def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
         from scipy import stats  # these take time to import, and only a test needs them
 
-        from sfumato.statistics.bounds.association import bound_log_rank
+        from sfumato.statistics.bounds.risk_sets import bound_log_rank
 
         sides = self._sides(table)
         low, high = (np.concatenate([getattr(one, end) for one in sides]) for end in ("low", "high"))

@@ -229,3 +229,15 @@ def test_the_language_is_that_of_the_browser_and_can_be_changed(server, person):
     assert "Tabelle" in person.post("/language", {"language": "de"}).text
     assert "Tabelle" not in person.post("/language", {"language": "en"}).text
     assert '<html lang="en">' in person.post("/language", {"language": "../../de"}).text
+
+
+def test_runs_that_would_be_given_away_together_are_warned_of(person):
+    rows = "".join(f"{20 + 7 * n % 60},{11 * n % 300 + 0.5}\n" for n in range(300))
+    person.upload(f"age,value\n{rows}".encode(), "people.csv")
+    person.post("/columns", {"role": "quasi", "column": [0]})
+    person.post("/columns", {"role": "other", "column": [1]})  # it links the rows of both releases
+    tried = [("boxes", {"option-k": "4"}), ("noise", {"option-level": "1"}), ("boxes", {"option-k": "7"})]
+    for (method, options), warned in zip(tried, (False, False, True), strict=True):
+        person.post("/method", {"method": method, **options})
+        for page in (person.post("/run", {}), person.get("/runs")):
+            assert ("Give away only one of these releases. Whoever has all 2 finds" in page.text) is warned

@@ -219,10 +219,14 @@ def test_a_failed_or_killed_write_leaves_nothing(tmp_path: Path, monkeypatch: py
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["visits/released.parquet", "visits/manifest.json", "manifest.json"])
+@pytest.mark.parametrize(
+    "name", ["visits/released.parquet", "visits/manifest.json", "manifest.json", "report.html", "report.json"]
+)
 def test_a_changed_file_is_found(name: str, written: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(written, tmp_path / "out")
-    if name.endswith(".json"):
+    if name.startswith("report"):
+        (folder / name).write_text("forged")
+    elif name.endswith(".json"):
         changed = json.loads((folder / name).read_text()) | ({"k": 2} if name == "manifest.json" else {"edges": None})
         (folder / name).write_text(json.dumps(changed))
     else:
@@ -230,6 +234,53 @@ def test_a_changed_file_is_found(name: str, written: Path, tmp_path: Path) -> No
     with pytest.raises((ReadError, GuaranteeNotMet)):
         sf.read_release(folder)
     assert run(["verify", str(folder)]) in (1, 3)
+
+
+def status_in_visits(wrong: int) -> dict[str, dict[str, Any]]:
+    """Visits that repeat the status of their patient, some of them wrongly."""
+    tables = hospital()
+    status = dict(zip(tables["patients"]["id"], tables["patients"]["status"], strict=True))
+    own = [status[one] for one in tables["visits"]["id"]]
+    return change("visits", status=[*("b" if one == "a" else "a" for one in own[:wrong]), *own[wrong:]])
+
+
+def test_tables_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"both say about a person must be the same.*2 rows with another 'status'"):
+        release(status_in_visits(2), into=tmp_path / "out")
+    with pytest.raises(OptionError, match="the same rows in 'patients' and 'again'"):
+        patients = hospital()["patients"]
+        again = {name: list(reversed(column)) for name, column in patients.items()}
+        roles = {"patients": SCHEMA["patients"], "again": SCHEMA["patients"]}
+        release({"patients": patients, "again": again}, schema=roles, into=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    for count in (0, len(hospital()["visits"]["id"])):  # the same, or another column of that name
+        assert release(status_in_visits(count)).findings[0].held
+
+
+def test_the_common_report_tells_the_attack_and_its_control(written: Path, tmp_path: Path) -> None:
+    page = (written / "report.html").read_text()
+    assert "is left with at least 3 people" in page
+    assert 'href="visits/report.html"' in page
+    assert "as they were" not in page  # nothing about the original unless it is asked for
+    made = sf.release_and_assess(
+        sf.Boxes(k=3), sf.LinkedTables(hospital(), person="id"), schema=SCHEMA, into=tmp_path / "out"
+    )
+    page, numbers = ((tmp_path / "out" / name).read_text() for name in ("report.html", "report.json"))
+    one = made.assessment["people whom fewer than k fit, known: any 1 row"]
+    assert one.value == 0.0
+    assert one.passed is True
+    control = float(one.note.split("as they were ")[1].split("%")[0])
+    assert control > 90.0  # the attack finds almost everybody in the tables as they were
+    assert made.assessment["people whom fewer than k fit, known: all her rows"].passed is None
+    assert one.note in page.replace("<wbr>", "")
+    cells = {str(cell) for table in hospital().values() for name in ("id", "birth") for cell in table.get(name, [])}
+    assert not [cell for cell in cells if f"{cell}<" in page or f'"{cell}"' in numbers]
+    assert json.loads(numbers)["assessment"]["passed"] is True
+    again = sf.read_release(tmp_path / "out")
+    again.write(tmp_path / "copy")
+    assert (tmp_path / "copy" / "report.html").read_bytes() == (tmp_path / "out" / "report.html").read_bytes()
+    with pytest.raises(OptionError, match="assessed by joining"):
+        sf.release_and_assess(sf.Boxes(k=3), sf.LinkedTables(hospital(), person="id"), holdout=0.5, schema=SCHEMA)
 
 
 def test_tables_of_another_release_are_found_by_their_keys(tmp_path: Path) -> None:
@@ -252,10 +303,14 @@ def test_the_command_line_releases_several_files(
     monkeypatch.chdir(tmp_path)
     write_tables(tmp_path)
     roles = ["--quasi", "birth,visits.year", "--role", "ward=other", "--sensitive", "status"]
-    assert run(["release", "patients.csv", "visits.csv", "--person", "id", "-o", "out", "-k", "3", *roles]) == 0
+    assert (
+        run(["release", "patients.csv", "visits.csv", "--person", "id", "-o", "out", "-k", "3", *roles, "--assess"])
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "any 1 row of hers in visits" in " ".join(shown.split())
     assert "any 2 rows: fewest people" in shown
+    assert "in the tables as they were" in Path("out/report.html").read_text()
     assert run(["verify", "out"]) == 0
     assert run(["estimate", "out/visits", "mean(year)"]) == 0
     assert run(["estimate", "out", "mean(year)"]) == 3
@@ -278,7 +333,7 @@ def test_a_schema_file_has_the_roles_of_all_tables(tmp_path: Path, monkeypatch: 
         ["patients.csv", "visits.csv", "-o", "out"],
         ["patients.csv", "visits.csv", "--person", "id"],
         ["patients.csv", "patients.csv", "--person", "id", "-o", "out"],
-        ["patients.csv", "visits.csv", "--person", "id", "-o", "out", "--assess"],
+        ["patients.csv", "visits.csv", "--person", "id", "-o", "out", "--holdout", "0.2"],
         ["patients.csv", "visits.csv", "--person", "id", "-o", "out", "--quasi", "nowhere"],
         ["patients.csv", "visits.csv", "--person", "id", "-o", "out", "--engine", "duckdb"],
     ],

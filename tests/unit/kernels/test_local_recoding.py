@@ -91,7 +91,6 @@ def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
     rows, numbers = rows_of(values, k), np.random.default_rng(chance.randrange(10**6))
     groups = groups_of(rows, np.unique(values, axis=0, return_inverse=True)[1].ravel())
     is_complete = np.zeros(len(groups.first), dtype=bool)
-    lists.fit_all(rows, groups, is_complete)
     while ((groups.size > 0) & ~is_complete).any():
         kernel.merge_incomplete(rows, groups, is_complete, numbers.permutation(len(values)), len(values), np.inf)
     cost = check(rows, groups, at_least=k)
@@ -141,7 +140,6 @@ def test_rows_move_until_no_move_and_no_exchange_helps(values):
     """Bounds that spare the costs of most groups must not hide an improvement."""
     rows, numbers = rows_of(values, 2), np.random.default_rng(len(values))
     groups = groups_of(rows, np.arange(len(values)) // 3)
-    lists.fit_all(rows, groups, np.zeros(len(groups.first), dtype=bool))
     if groups.size[groups.size > 0].min() < 2:
         return
     for _ in range(60):

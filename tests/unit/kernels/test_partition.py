@@ -126,7 +126,7 @@ def test_least_cost_equals_a_convex_solver(pressures, boxes):
     values = np.array([[0.0] * len(pressures), pressures])
     weights = np.full((2, len(pressures)), 0.5, dtype=np.float32)
     problem = problem_of(values, weights)
-    found = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, boxes)
+    found = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, boxes, np.inf)
     s = np.array(pressures)
     solved = minimize(
         lambda u: float((s * np.exp(-u)).sum()),
@@ -138,6 +138,9 @@ def test_least_cost_equals_a_convex_solver(pressures, boxes):
         options={"ftol": 1e-12, "maxiter": 500},
     )
     assert found == pytest.approx(solved.fun, rel=1e-4, abs=1e-4)
+    for limit in (0.5 * found, found, 1.5 * found + 0.1):  # infinite only if it is not below the limit
+        limited = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, boxes, limit)
+        assert limited == found or (limited == np.inf and found >= limit)
 
 
 @given(values=arrays(np.float64, (30, 2), elements=small_values))
@@ -216,10 +219,10 @@ def test_the_least_cost_of_many_axes_cuts_the_leading_ones():
     draw = np.random.default_rng(5)
     values = np.vstack([np.zeros(40), draw.lognormal(size=40)])
     problem = problem_of(values)
-    found = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, 8)
+    found = tally.least_cost(tally_of(problem, [0, 1]), problem.set_start, 8, np.inf)
     pressures = 2.0 * np.sort(values[1])[::-1]
     leading = problem_of(np.vstack([np.zeros(16), pressures[:16] / 2.0]))
-    expected = tally.least_cost(tally_of(leading, [0, 1]), leading.set_start, 8) + pressures[16:].sum()
+    expected = tally.least_cost(tally_of(leading, [0, 1]), leading.set_start, 8, np.inf) + pressures[16:].sum()
     assert found == pytest.approx(expected)
 
 

@@ -192,7 +192,7 @@ class TestBoxes:
 
     def fitting(self, low, high, cell):
         released = Table.from_arrow(pa.table({"x_low": [low], "x_high": [high], "c": [cell]}))
-        return originals_in_boxes(self.original, released, np.array([0]))[0]
+        return originals_in_boxes(self.original, released, np.array([0])).in_box[0]
 
     def test_people_inside_are_counted(self):
         assert self.fitting(0.0, 3.0, "a|b") == 2

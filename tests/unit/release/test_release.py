@@ -378,7 +378,7 @@ class TestAlteredColumns:
     def test_the_manifest_keeps_their_names(self, tmp_path):
         people = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 2)), columns=["x", "y"])
         folder = sf.SvdSwap().release(people, seed=1).write(tmp_path / "out")
-        assert sf.read_release(folder).estimate("corr(x, y)").high == np.inf
+        assert sf.read_release(folder).estimate("median(x)").high == np.inf
 
 
 class TestWarnings:

@@ -105,3 +105,9 @@ def test_narrow_bins_of_large_numbers_have_different_labels(first, width):
     assert shown.labels[0].startswith("under ")
     first_edge = float(shown.labels[0].removeprefix("under ").replace(",", "").replace("−", "-"))
     assert first_edge == pytest.approx(shown.bins.edges[0], rel=1e-12)
+
+
+def test_bins_of_numbers_as_far_apart_as_can_be():
+    present = np.sort(np.linspace(-1.0, 1.0, 200) * np.finfo(float).max)
+    bins = bins_of(present, 5, whole=False, per_day=None)
+    assert bins is not None and np.isfinite(bins.edges).all()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.errors import OptionError, SfumatoError, TableError
 from sfumato.risk.uniqueness import domain_for, unique_bound, uniqueness
 from sfumato.schema.columns import Column, Role
@@ -110,3 +111,88 @@ def test_the_verdict_is_said_in_words_and_figures():
 def test_a_wrong_request_is_refused(call, error):
     with pytest.raises(error):
         call()
+
+
+class TestWhatAnIntruderKnows:
+    days = np.datetime64("1950-01-01") + np.random.default_rng(1).integers(0, 9_000, 600)
+    people = pa.table({"born": days, "zip": [f"{place:05d}" for place in range(600)], "income": np.arange(600) * 10.0})
+
+    @pytest.mark.parametrize(
+        ("column", "precision", "coarser"),
+        [
+            ("born", "month", lambda column: [str(day)[:7] for day in column]),
+            ("born", "year", lambda column: [str(day)[:4] for day in column]),
+            ("born", "decade", lambda column: [str(day)[:3] for day in column]),
+            ("zip", 3, lambda column: [text[:3] for text in column]),
+            (
+                "zip",
+                {"00007": "x", "00008": "x"},
+                lambda column: ["x" if t in ("00007", "00008") else t for t in column],
+            ),
+            ("income", 250, lambda column: [number // 250 for number in column]),
+        ],
+    )
+    def test_is_counted_as_in_a_table_with_coarser_cells(self, column, precision, coarser):
+        cells = coarser(self.people[column].to_pylist())
+        found = uniqueness(self.people, [column], knows={column: precision})
+        counts = Counter(cells)
+        assert (found.unique_rows, found.distinct, found.domain) == (
+            sum(count == 1 for count in counts.values()),
+            len(counts),
+            len(counts),
+        )
+
+    def test_is_said_where_columns_do_not_identify(self):
+        found = uniqueness(self.people, ["born", "income"], knows={"born": "year", "income": 1e4})
+        assert "do not identify people at α = 0.2 to an intruder who knows born by the year, income to 10000" in (
+            found.reason(0.2)
+        )
+
+    def test_is_the_knowledge_of_every_risk(self):
+        knows, columns = {"born": "year", "zip": 1, "income": 2000}, ["born", "zip", "income"]
+        coarse = pa.table(
+            {
+                "born": [str(day)[:4] for day in self.people["born"].to_pylist()],
+                "zip": [text[:1] for text in self.people["zip"].to_pylist()],
+                "income": [number // 2000 for number in self.people["income"].to_pylist()],
+            }
+        )
+        risk, same = sf.individual_risk(self.people, columns, knows=knows), sf.individual_risk(coarse, columns)
+        assert risk.risks.tolist() == same.risks.tolist() and risk.largest < 1
+        scores, same = sf.special_uniques(self.people, columns, knows=knows), sf.special_uniques(coarse, columns)
+        assert scores.scores.tolist() == same.scores.tolist()
+        found = sf.quasi_identifiers(self.people, alpha=0.01, knows=knows)
+        assert [one.columns for one in found] == [one.columns for one in sf.quasi_identifiers(coarse, alpha=0.01)]
+        assert {one.columns for one in sf.quasi_identifiers(self.people, alpha=0.01)} == {(name,) for name in columns}
+
+    @pytest.mark.parametrize(
+        "knows",
+        [
+            {"born": 3},
+            {"born": "fortnight"},
+            {"zip": 0},
+            {"zip": 2.5},
+            {"zip": "year"},
+            {"income": -1},
+            {"income": True},
+            {"income": float("nan")},
+            {"nobody": 1},
+            {"income": {"1": "2"}},
+        ],
+    )
+    def test_that_makes_no_sense_is_refused_without_a_cell(self, knows):
+        with pytest.raises(SfumatoError) as refused:
+            uniqueness(self.people, ["born"], knows=knows)
+        assert not any(text in str(refused.value) for text in self.people["zip"].to_pylist())
+
+    def test_of_a_person_with_several_rows_is_counted_once(self):
+        stays = pa.table({"who": [1, 1, 2, 3], "day": np.arange("2020-01-01", "2020-01-05", dtype="datetime64[D]")})
+        roles = {"who": "person", "day": "quasi"}
+        assert sf.uniqueness(stays, ["day"], schema=roles, knows={"day": "year"}).rows == 3
+
+    def test_is_refused_for_a_table_that_is_not_in_memory(self, tmp_path):
+        from pyarrow import parquet
+
+        parquet.write_table(self.people, tmp_path / "people.parquet")
+        with pytest.raises(OptionError, match="in memory only"):
+            sf.uniqueness(tmp_path / "people.parquet", ["born"], knows={"born": "year"}, engine="duckdb")

@@ -28,6 +28,9 @@ WORDS = [
 ]
 
 
+PATIENT = EstimateBudget(seconds=300.0)  # the gap ends the work, not the clock of a busy machine
+
+
 def some_boxes(size: float = 0.2, boxes: int = 60, count: int = 3, seed: int = 0) -> CountedBoxes:
     rng = np.random.default_rng(seed)
     middle = rng.normal(size=(boxes, 3)) @ np.array([[1.0, 0.6, 0.2], [0.0, 0.8, 0.1], [0.0, 0.0, 1.0]])
@@ -37,7 +40,7 @@ def some_boxes(size: float = 0.2, boxes: int = 60, count: int = 3, seed: int = 0
 
 @pytest.mark.parametrize("words", WORDS)
 def test_the_attained_interval_lies_in_the_certain_one_and_nearly_fills_it(words):
-    for one in estimate(parse(words), some_boxes()):
+    for one in estimate(parse(words), some_boxes(), PATIENT):
         assert one.low <= one.inner_low <= one.value <= one.inner_high <= one.high
         assert one.gap < 1e-3
         assert one.records == 180
@@ -45,7 +48,7 @@ def test_the_attained_interval_lies_in_the_certain_one_and_nearly_fills_it(words
 
 @pytest.mark.parametrize("words", WORDS)
 def test_the_linear_interval_is_a_good_guide_for_small_boxes(words):
-    for one in estimate(parse(words), some_boxes(size=0.01)):
+    for one in estimate(parse(words), some_boxes(size=0.01), PATIENT):
         assert np.isclose(one.linear_high - one.linear_low, one.high - one.low, rtol=0.05)
 
 
@@ -93,9 +96,6 @@ def test_an_empty_budget_gives_a_wider_interval_that_is_still_valid():
         ):
             assert quick.low <= tight.inner_low
             assert quick.high >= tight.inner_high
-
-
-PATIENT = EstimateBudget(seconds=300.0)  # the gap ends the work, not the clock of a busy machine
 
 
 @pytest.mark.parametrize(("seed", "size"), [(1, 289), pytest.param(13, 458, marks=pytest.mark.slow)])

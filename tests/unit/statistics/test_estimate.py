@@ -188,3 +188,17 @@ class TestTime:
         started = time.process_time()
         release.estimate("regress(x0 ~ x1 + x2 + x3)", budget=sf.EstimateBudget(seconds=0.5))
         assert time.process_time() - started < 5.0
+
+
+def test_results_become_data_frames():
+    boxes = sf.read_release({"x_low": [1.0, 3.0, 6.0, 7.0], "x_high": [2.0, 4.0, 8.0, 8.0], "sex": list("ffmm")})
+    frame = boxes.estimate("mean(x)", confidence=0.9).to_pandas()
+    assert frame.loc["mean(x)", "low"] == boxes.estimate("mean(x)").low
+    assert frame.loc["mean(x)", "confidence_low"] < frame.loc["mean(x)", "low"]
+    assert "confidence" not in boxes.estimate("mean(x)").to_pandas()
+    ends = {"x_low": [1.0, 3.0, 6.0], "x_high": [1.0, 3.0, 6.0], "y_low": [1, 2, 4], "y_high": [1, 2, 4]}
+    pair = sf.read_release(ends)
+    assert list(pair.estimate("regress(y ~ x)").to_pandas().index) == ["intercept", "x"]
+    noisy = sf.Noise().release({"x": np.arange(50.0)}, schema={"x": "quasi"}).estimate("mean(x)").to_pandas()
+    assert noisy["standard_error"].iloc[0] > 0.0
+    assert noisy["high"].iloc[0] == np.inf

@@ -9,12 +9,12 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import run
-from sfumato.release.analysis import AdditiveNoise, recover
+from sfumato.release.noisy_columns import AdditiveNoise, recover
 from sfumato.report import html as plain_json
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import pairwise_covariance
 
-ROWS, DRAWS = 400, 600
+ROWS, DRAWS = 400, 300
 STATISTICS = ["mean(x)", "var(x)", "sd(y)", "cov(x, y)", "corr(x, y)", "regress(y ~ x): x", "regress(y ~ x): intercept"]
 
 

@@ -91,6 +91,7 @@ async def start_run(request: Request) -> Response:
         seed=form.number("seed"),
         attacked=bool(form.one("attacked")),
         rows_not_people=bool(form.one("rows_not_people")),
+        earlier=tuple(str(run.bundle) for run in visitor.runs if run.result is not None),
     )
 
     def clear_away(ended: BackgroundJob) -> None:
@@ -235,6 +236,7 @@ async def show_result(request: Request) -> Response:
         command=command_of(run),
         python=python_of(run),
         files=sorted(file.name for file in run.bundle.iterdir()),
+        together=run.result.together,
     )
 
 
@@ -256,7 +258,12 @@ async def compare_runs(request: Request) -> Response:
         context = map_context(whole, numbers=[run.task.number for run in placed])
         context["marked"] = {run.task.number: row for run, row in zip(placed, whole.rows, strict=True)}
     return render_page(
-        request, "runs.html.j2", runs=runs, failed=[run for run in visitor.runs if run.job.failure], **context
+        request,
+        "runs.html.j2",
+        runs=runs,
+        failed=[run for run in visitor.runs if run.job.failure],
+        together=next((found for run in runs[::-1] if run.result and (found := run.result.together)), None),
+        **context,
     )
 
 

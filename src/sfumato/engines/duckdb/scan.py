@@ -136,6 +136,7 @@ def compare_stored_keys(
     )
     compared = ComparedRows(
         original_rows=people.rows,
+        people=_count_people(people, connection),
         released_rows=rows.rows,
         whole=_equal("whole", people, rows, connection),
         known=_equal("known", people, rows, connection),
@@ -151,22 +152,31 @@ def _keys(relation: Relation) -> str:
     return f"(SELECT {named} FROM {relation.sql(list(relation.types))})"
 
 
+def _count_people(people: Relation, connection: Connection) -> int:
+    if "person_a" not in people.types:
+        return people.rows
+    return int(connection.row(f"SELECT count(DISTINCT (person_a, person_b)) AS people FROM {_keys(people)}")["people"])
+
+
 def _equal(key: str, people: Relation, rows: Relation, connection: Connection) -> EqualRowCounts:
     """Count the people whom released rows equal in a key; who shares the ``known`` key with others is not unique."""
-    on = f"{key}_a, {key}_b"
+    on, told_apart = f"{key}_a, {key}_b", "person_a" in people.types
+    count = "count(DISTINCT (person_a, person_b))" if told_apart else "count(*)"
+    person = "any_value((person_a, person_b))" if told_apart else "NULL"
+    those = "count(DISTINCT person) FILTER ({})" if told_apart else "count_if({})"
     query = f"""
         WITH together AS (
-            SELECT {on}, count(*) AS people, any_value(known_a) AS a, any_value(known_b) AS b
+            SELECT {on}, {count} AS people, {person} AS person, any_value(known_a) AS a, any_value(known_b) AS b
             FROM {_keys(people)} GROUP BY {on}
         ), alone AS (
-            SELECT known_a AS a, known_b AS b FROM {_keys(people)} GROUP BY known_a, known_b HAVING count(*) = 1
+            SELECT known_a AS a, known_b AS b FROM {_keys(people)} GROUP BY known_a, known_b HAVING {count} = 1
         ), shown AS (
             SELECT {on}, count(*) AS rows FROM {_keys(rows)} GROUP BY {on}
         ), counted AS (
-            SELECT people, coalesce(rows, 0) AS rows, people = 1 AND alone.a IS NOT NULL AS is_unique
+            SELECT people, person, coalesce(rows, 0) AS rows, people = 1 AND alone.a IS NOT NULL AS is_unique
             FROM together LEFT JOIN shown USING ({on}) LEFT JOIN alone ON together.a = alone.a AND together.b = alone.b
         )
-        SELECT count_if(is_unique) AS is_unique, count_if(is_unique AND rows > 0) AS copied,
+        SELECT {those.format("is_unique")} AS is_unique, {those.format("is_unique AND rows > 0")} AS copied,
             count_if(people = 2) AS pairs, coalesce(sum(rows), 0)::BIGINT AS equal FROM counted
     """
     counts = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits

@@ -239,6 +239,7 @@ def compare_keys(people: pa.Table, rows: pa.Table) -> ComparedRows:
     shown = KeyedGroups.of_keys(_key("shown", rows))
     return ComparedRows(
         original_rows=people.num_rows,
+        people=len(np.unique(known.owners)),
         released_rows=rows.num_rows,
         whole=whole.equal_rows(known.are_alone),
         known=known.equal_rows(known.are_alone),
@@ -248,9 +249,10 @@ def compare_keys(people: pa.Table, rows: pa.Table) -> ComparedRows:
 
 @dataclass(frozen=True, repr=False)
 class _People:
-    """The label of each person, and how many people and released rows have each label."""
+    """The label of each original row, and how many people and released rows have each label."""
 
     labels: NDArray[np.int64]
+    owners: NDArray[np.int64]  # the person of each original row
     people: NDArray[np.int64]
     rows: NDArray[np.int64]
 
@@ -259,19 +261,22 @@ class _People:
         """Label people and released rows by one of their keys."""
         groups = KeyedGroups.of_keys(np.concatenate([_key(key, people), _key(key, rows)]))
         labels, others = np.split(groups.labels, [people.num_rows])
-        return cls(labels, *(np.bincount(one, minlength=groups.size) for one in (labels, others)))
+        told_apart = "person_a" in people.column_names
+        owners = KeyedGroups.of_keys(_key("person", people)).labels if told_apart else np.arange(len(labels))
+        once = np.unique(np.column_stack([labels, owners]), axis=0)[:, 0]
+        return cls(labels, owners, *(np.bincount(one, minlength=groups.size) for one in (once, others)))
 
     @property
     def are_alone(self) -> NDArray[np.bool_]:
-        """Whether no other person has the label of each person."""
+        """Whether no other person has the label of each original row."""
         return np.asarray(self.people[self.labels] == 1)
 
     def equal_rows(self, is_alone: NDArray[np.bool_]) -> EqualRowCounts:
         """Count the people whom released rows equal; who is not alone in the ``known`` key is not unique."""
         is_unique = self.are_alone & is_alone
         return EqualRowCounts(
-            unique=int(is_unique.sum()),
-            copied=int((is_unique & (self.rows[self.labels] > 0)).sum()),
+            unique=len(np.unique(self.owners[is_unique])),
+            copied=len(np.unique(self.owners[is_unique & (self.rows[self.labels] > 0)])),
             pairs=int((self.people == 2).sum()),
             equal=int(self.rows[self.people > 0].sum()),
         )

@@ -91,11 +91,14 @@ class Parts:
         ``size`` is thinned like the whole.
         """
         share, most = min(size / self.rows, 1.0), max(size // 100, 1)
-        released, original, draws = [], [], 0
+        released, original, draws, owed = [], [], 0, 0.0
         for part in self.parts:
             evidence = self.evidence(part)
-            drawn = draw_groups(group_labels(evidence.released, together), share, most, generator)
-            draws += drawn.draws
+            owed += share * part.rows  # what was rounded away in one part is drawn in the next
+            drawn = draw_groups(
+                group_labels(evidence.released, together), min(max(owed / part.rows, 0.0), 1.0), most, generator
+            )
+            draws, owed = draws + drawn.draws, owed - len(drawn.rows)
             released.append(evidence.released.take(drawn.rows))
             original.append(evidence.original.take(evidence.origin[drawn.rows]))
         pairs = Evidence(_join(released), _join(original), np.arange(sum(table.rows for table in released)))

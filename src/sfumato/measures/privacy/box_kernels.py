@@ -13,6 +13,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class FittingPeople:
+    """How many people fit boxes."""
+
+    in_box: NDArray[np.int64]  # people who fit each box
+    fewest: NDArray[np.int64]  # (people,): those who fit the box of hers that fewest fit; 0 if she fits none
+
+
 def inside_counts(
     *,
     numbers: NDArray[np.float64],
@@ -21,12 +29,15 @@ def inside_counts(
     high: NDArray[np.float64],
     cells: NDArray[np.int32],
     allowed: NDArray[np.bool_],
-) -> NDArray[np.int64]:
-    """Count for each box the points whose numbers are in its intervals and whose categories are in its sets.
+    owners: NDArray[np.int64],
+) -> FittingPeople:
+    """Count for each box the people with a point whose numbers are in its intervals and categories in its sets.
 
-    ``allowed[c, cell, category]`` says which categories of column c a cell contains. NaN, on either side, fits always.
+    ``owners`` is the person of each point, as numbers from 0. ``allowed[c, cell, category]`` says which categories of
+    column c a cell contains. NaN, on either side, fits always.
     """
-    counts = np.zeros(len(low), dtype=np.int64)
+    people = int(owners.max(initial=-1)) + 1
+    found = FittingPeople(np.zeros(len(low), dtype=np.int64), np.zeros(people, dtype=np.int64))
     order = np.argsort(numbers.T, axis=1)
     _count(
         np.ascontiguousarray(numbers),
@@ -37,9 +48,12 @@ def inside_counts(
         np.ascontiguousarray(high),
         np.ascontiguousarray(cells, dtype=np.int32),
         np.ascontiguousarray(allowed),
-        counts,
+        np.ascontiguousarray(owners, dtype=np.int64),
+        np.full(people, -1, dtype=np.int64),
+        found.in_box,
+        found.fewest,
     )
-    return counts
+    return found
 
 
 @jit
@@ -59,8 +73,8 @@ def _fewest(ordered, low, high):
     return best, first, last
 
 
-@jit(work=lambda numbers, order, ordered, categories, low, high, cells, allowed, counts: 0.02 * len(low) * numbers.size)
-def _count(numbers, order, ordered, categories, low, high, cells, allowed, counts):
+@jit(work=lambda numbers, *others: 0.02 * len(others[3]) * numbers.size)
+def _count(numbers, order, ordered, categories, low, high, cells, allowed, owners, last_box, counts, fewest):
     for box in range(len(low)):
         axis, first, last = _fewest(ordered, low[box], high[box])
         for place in range(first, last):
@@ -76,8 +90,13 @@ def _count(numbers, order, ordered, categories, low, high, cells, allowed, count
                     if not allowed[column, cells[box, column], categories[point, column]]:
                         inside = False
                         break
-            if inside:
+            if inside and last_box[owners[point]] != box:  # another row of somebody who was counted adds nothing
+                last_box[owners[point]] = box
                 counts[box] += 1
+        for place in range(first, last):
+            owner = owners[order[axis, place] if axis >= 0 else place]
+            if last_box[owner] == box and (fewest[owner] == 0 or counts[box] < fewest[owner]):
+                fewest[owner] = counts[box]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

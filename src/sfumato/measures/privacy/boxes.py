@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.measures.confidence import quantile, share
-from sfumato.measures.privacy.box_kernels import inside_counts
+from sfumato.measures.privacy.box_kernels import FittingPeople, inside_counts
+from sfumato.plan.claims.risk import share_risks
 from sfumato.release.assessment import Score
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import ANY, Intervals, interval_names, is_interval, is_member, parse_set
@@ -25,10 +26,13 @@ ATTACK = "an attack by linear programming can narrow down overlapping boxes, arX
 BOXES = 5000  # if there are more boxes, this many random ones are examined
 
 
-def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count, for each of these released rows, the original rows that are in its box in all columns.
+def originals_in_boxes(
+    original: Table, released: Table, rows: NDArray[np.int64], owners: NDArray[np.int64] | None = None
+) -> FittingPeople:
+    """Count, for each of these released rows, the people with an original row that is in its box in all columns.
 
-    A missing number fits every box, because the release does not say whose number is missing.
+    ``owners`` is the person of each original row; None: every row is another person. A missing number fits every box,
+    because the release does not say whose number is missing.
     """
     numeric = [name for name in original.names if is_interval(name, released.kinds)]
     sets = [n for n in original.names if n in released.kinds and not original.kinds[n].is_numeric]
@@ -45,7 +49,13 @@ def originals_in_boxes(original: Table, released: Table, rows: NDArray[np.int64]
     for place, table in enumerate(fits):
         allowed[place, : table.shape[0], : table.shape[1]] = table
     return inside_counts(
-        numbers=original.matrix(numeric), categories=people, low=low, high=high, cells=cells, allowed=allowed
+        numbers=original.matrix(numeric),
+        categories=people,
+        low=low,
+        high=high,
+        cells=cells,
+        allowed=allowed,
+        owners=np.arange(original.rows) if owners is None else owners,
     )
 
 
@@ -65,9 +75,11 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
     chosen = np.arange(len(first))
     if len(first) > BOXES:
         chosen = subject.generator("boxes").choice(chosen, BOXES, replace=False)
-    counts = originals_in_boxes(original, released, first[chosen]).astype(np.float64)
+    people = originals_in_boxes(original, released, first[chosen], subject.owners)
+    counts = people.in_box.astype(np.float64)
     typical = quantile(counts, 0.5)
-    note = f"original rows inside the box in all {len(protected)} columns"
+    whose = "original rows" if subject.owners is None else "people with an original row"
+    note = f"{whose} inside the box in all {len(protected)} columns"
     yield Score(
         name="people who fit a box, fewest",
         family="privacy",
@@ -77,11 +89,34 @@ def box_scores(subject: MeasuredRelease) -> Iterator[Score]:
         note=note,
     )
     yield typical.score("people who fit a box, median", rows=len(counts), note=note, better="higher")
-    mixed = counts > size[chosen]
+    rows = people if subject.owners is None else originals_in_boxes(original, released, first[chosen])
+    mixed = rows.in_box > size[chosen]
     note = (
         f"boxes overlap, or equal records are in different boxes; {ATTACK}" if mixed.any() else "boxes do not overlap"
     )
     yield share(int(mixed.sum()), len(mixed)).score("boxes that outsiders also fit", rows=len(counts), note=note)
+    yield from _household_scores(subject, people)
+
+
+def _household_scores(subject: MeasuredRelease, people: FittingPeople) -> Iterator[Score]:
+    """Yield the mean risk of a person, 1 ÷ those who fit her smallest box, by herself and with her household."""
+    fits = people.fewest > 0
+    if subject.household is None or not fits.any():
+        return
+    alone = np.divide(1.0, people.fewest, where=fits, out=np.zeros(len(fits)))
+    coded = subject.one_row_each.original.coded(subject.household)
+    known = subject.one_row_each.original.arrow.column(subject.household).is_valid().to_numpy()
+    homes = np.where(known, coded.codes, len(coded.values) + np.arange(len(known)))  # without a household she is alone
+    for name, risks in (("by herself", alone), ("with her household", share_risks(homes, alone))):
+        yield Score(
+            name=f"risk of a person {name}, mean",
+            family="privacy",
+            value=float(risks[fits].mean()),
+            better="lower",
+            rows=int(fits.sum()),
+            counted="people",
+            note="1 ÷ the people who fit her smallest box; whoever is linked is linked with her household",
+        )
 
 
 def _faces(original: Table, released: Table) -> list[str]:

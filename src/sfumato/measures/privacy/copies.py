@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,15 +49,28 @@ class RowMatches:
     released: NDArray[np.int64]
     reference: NDArray[np.int64]  # empty without a reference
     labels: int
+    owners: NDArray[np.int64]  # the person of each original row, as numbers from 0
 
     @classmethod
-    def of(cls, cells: Sequence[ColumnCodes], rows: tuple[int, int, int]) -> RowMatches:
-        """Label the rows by these columns; ``rows`` are those of the three tables."""
+    def of(cls, cells: Sequence[ColumnCodes], subject: MeasuredRelease) -> RowMatches:
+        """Label the rows of all tables by these columns."""
+        rows = _sizes(subject)
         labels = np.zeros(sum(rows), dtype=np.int64)
         for column in cells:
             labels = refine(labels, column.codes, column.size)
         first, second, third = np.split(labels, np.cumsum(rows)[:-1])
-        return cls(first, second, third, int(labels.max(initial=-1)) + 1)
+        owners = np.arange(rows[0]) if subject.owners is None else subject.owners
+        return cls(first, second, third, int(labels.max(initial=-1)) + 1, owners)
+
+    @cached_property
+    def people(self) -> NDArray[np.int64]:
+        """How many people have each label in the original, in one of their rows or in several."""
+        pairs = np.unique(np.column_stack([self.original, self.owners]), axis=0)
+        return self.counts(pairs[:, 0])
+
+    def count_people(self, rows: NDArray[np.bool_]) -> int:
+        """Return how many people have one of these original rows."""
+        return len(np.unique(self.owners[rows]))
 
     def counts(self, side: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many rows of a table have each label."""
@@ -71,6 +85,7 @@ class CellKeys:
     known: tuple[str, ...]  # those of them that others know
     shown: tuple[str, ...]  # released columns that these are released as
     kinds: Mapping[str, Kind]  # of the original
+    person: str | None = None  # column of the original that tells people apart
 
     @classmethod
     def of(cls, subject: MeasuredRelease) -> CellKeys:
@@ -79,12 +94,13 @@ class CellKeys:
         kinds = subject.released.kinds
         shown = [face for name in known if is_interval(name, kinds) for face in interval_names(name) if face in kinds]
         shown += [name for name in known if name in kinds]
-        return cls(subject.names, known, tuple(shown), subject.original.kinds)
+        return cls(subject.names, known, tuple(shown), subject.original.kinds, subject.person)
 
     def key_original(self, rows: Table) -> pa.Table:
         """Return the keys of original rows."""
         cells = self._cells(rows)
-        return _make_keys(known=cells.select(self.known), whole=cells)
+        people = {} if self.person is None else {"person": rows.select([self.person])}
+        return _make_keys(known=cells.select(self.known), whole=cells, **people)
 
     def key_released(self, rows: Table) -> pa.Table:
         """Return the keys of released rows."""
@@ -128,19 +144,20 @@ def count_copies(
     equal: RowMatches, unique: NDArray[np.bool_], expected: float, *, reference: int, original: int
 ) -> Copies:
     """Count the copies of unique people; ``expected`` is what the columns tell (see above)."""
-    in_original, in_release = equal.counts(equal.original), equal.counts(equal.released)
+    in_original, in_release = equal.people, equal.counts(equal.released)
     single = unique & (in_original[equal.original] == 1)
-    copied = int((in_release[equal.original[single]] > 0).sum())
+    copied = equal.count_people(single & (in_release[equal.original] > 0))
     seen, tried = 0, 0.0
     if reference:
-        seen, tried = int((equal.counts(equal.reference)[equal.original[single]] > 0).sum()), float(reference)
+        seen = equal.count_people(single & (equal.counts(equal.reference)[equal.original] > 0))
+        tried = float(reference)
     if 2 * reference < original:  # a small reference says little: pairs in the original count too
         seen, tried = seen + int((in_original == 2).sum()), tried + original / 2.0
     rows = len(equal.released)
     return Copies(
         copied=copied,
         released_rows=int((in_original[equal.released] > 0).sum()),
-        unique=int(single.sum()),
+        unique=equal.count_people(single),
         expected=expected_copies(expected, seen, rows / max(tried, 1.0)),
         p_value=chance_of(copied, expected, seen, rows / max(tried, 1.0)),
     )
@@ -170,24 +187,28 @@ def copy_scores(subject: MeasuredRelease) -> Iterator[Score]:
 
     A row that other people share in the quasi-identifiers is hidden among them, and does not count as unique.
     """
-    cells = cells_of(subject)
+    cells = subject.once(cells_of)
     quasi = tuple(name for name in subject.names if subject.quasi is None or name in subject.quasi)
     known = [column for column in cells if column.name in quasi]
-    rows = (subject.original.rows, subject.released.rows, 0 if subject.reference is None else subject.reference.rows)
-    whole, partly = RowMatches.of(cells, rows), RowMatches.of(known, rows)
-    unique = partly.counts(partly.original)[partly.original] == 1
+    rows, whole, partly = _sizes(subject), RowMatches.of(cells, subject), RowMatches.of(known, subject)
+    unique = partly.people[partly.original] == 1
     matches: list[tuple[str, RowMatches, Sequence[ColumnCodes]]] = [("copies, all columns", whole, cells)]
     matches += [("copies, quasi-identifiers", partly, known)] if 0 < len(known) < len(cells) else []
     boxed = any(is_interval(name, subject.released.kinds) for name in subject.names)
     near = subject.original.rows > 1 and not boxed
     tests = len(matches) + near + (EITHER_SIDE if rows[2] else 0)
     for name, equal, columns in matches:
-        expected = float(unique.sum()) * rows[1] * equal_by_chance(subject, columns)
+        expected = float(unique.sum()) * rows[1] * equal_by_chance(subject, [column.name for column in columns])
         copies = count_copies(equal, unique, expected, reference=rows[2], original=rows[0])
         yield _score(name, copies, rows[1], tests)
     if near:
-        yield _near_score(subject, whole, tests)
-    yield from equal_row_scores(subject, cells, tests)
+        yield _near_score(subject.one_row_each, tests)
+    yield from equal_row_scores(subject.one_row_each, tests)
+
+
+def _sizes(subject: MeasuredRelease) -> tuple[int, int, int]:
+    """Return the rows of original, release and reference."""
+    return subject.original.rows, subject.released.rows, 0 if subject.reference is None else subject.reference.rows
 
 
 def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iterator[Score]:
@@ -195,7 +216,7 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
 
     Rows that are nearly equal are looked for in the sample, if it has the released rows of its people.
     """
-    cells = cells_of(subject)
+    cells = subject.once(cells_of)
     known = [column for column in cells if subject.quasi is None or column.name in subject.quasi]
     matches = [("copies, all columns", counted.whole, cells)]
     matches += [("copies, quasi-identifiers", counted.known, tuple(known))] if 0 < len(known) < len(cells) else []
@@ -203,7 +224,7 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
     near = subject.original.rows > 1 and not boxed and subject.origin is not None
     tests, rows = len(matches) + near + (0 if subject.reference is None else EITHER_SIDE), counted.released_rows
     for name, equal, columns in matches:
-        by_columns = float(counted.known.unique) * rows * equal_by_chance(subject, columns)
+        by_columns = float(counted.known.unique) * rows * equal_by_chance(subject, [one.name for one in columns])
         ratio = 2.0 * rows / counted.original_rows
         copies = Copies(
             copied=equal.copied,
@@ -214,13 +235,8 @@ def counted_copy_scores(subject: MeasuredRelease, counted: ComparedRows) -> Iter
         )
         yield _score(name, copies, rows, tests)
     if near:
-        sizes = (
-            subject.original.rows,
-            subject.released.rows,
-            0 if subject.reference is None else subject.reference.rows,
-        )
-        yield _near_score(subject, RowMatches.of(cells, sizes), tests)
-    yield from equal_row_scores(subject, cells, tests)
+        yield _near_score(subject.one_row_each, tests)
+    yield from equal_row_scores(subject.one_row_each, tests)
     yield from _group_scores(counted)
 
 
@@ -231,25 +247,34 @@ def _group_scores(counted: ComparedRows) -> Iterator[Score]:
         ("unique released rows", groups.unique_rows / rows, "lower", rows, "share of the released rows"),
         (
             "unique people in the original",
-            counted.known.unique / counted.original_rows,
+            counted.known.unique / counted.people,
             "lower",
-            counted.original_rows,
+            counted.people,
             "share of the people whom the quasi-identifiers single out before the release",
         ),
     ]
     for name, value, better, of_rows, note in counts:
+        told_apart = name.startswith("unique people") and counted.people < counted.original_rows
         yield Score(
-            name=name, family="privacy", value=value, better=better, rows=of_rows, note=f"{note}; all rows counted"
+            name=name,
+            family="privacy",
+            value=value,
+            better=better,
+            rows=of_rows,
+            counted="people" if told_apart else "rows",
+            note=f"{note}; all rows counted",
         )
 
 
-def equal_by_chance(subject: MeasuredRelease, columns: Sequence[ColumnCodes]) -> float:
+def equal_by_chance(given: MeasuredRelease, names: Sequence[str]) -> float:
     """Return the probability that two people are equal in these columns.
 
     It is that of the column with the rarest agreement, times the share of nearest pairs that agree in each other
     column. Pairs that are near agree more often than others, which allows for columns that depend on each other.
     """
+    subject = given.one_row_each
     people, total = people_of(subject), subject.original.rows
+    columns = [column for column in subject.once(cells_of) if column.name in names]
     if total < 2:
         return 1.0
     rates, shares = [], []
@@ -283,9 +308,9 @@ def _agreement(subject: MeasuredRelease, name: str) -> float:
     return 0.0
 
 
-def _near_score(subject: MeasuredRelease, equal: RowMatches, tests: int) -> Score:
+def _near_score(subject: MeasuredRelease, tests: int) -> Score:
     """Count people to whom one released row is nearly equal, compared with the other people or with the reference."""
-    people = people_of(subject)
+    people, equal = people_of(subject), RowMatches.of(subject.once(cells_of), subject)
     single = equal.counts(equal.released) == 1
     row = people.released.nearest
     alone = single[equal.released[row]] & (equal.released[row] != equal.original[people.chosen])

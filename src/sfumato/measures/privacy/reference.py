@@ -110,7 +110,7 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the shift of each measure below the reference, with its p-value."""
     kind = "the table without the person" if subject.others is None else "the given reference"
-    rows = min(len(subject.rows), len(subject.people if subject.others is None else subject.others))
+    rows = min(len(subject.drawn_rows), len(subject.people if subject.others is None else subject.others))
     if rows < 2:
         return
     pool = Pool.of(subject, rows)
@@ -151,7 +151,7 @@ class Pool:
         """Draw ``rows`` rows of each kind and the people, and find the nearest rows of each person."""
         generator = subject.generator("test")
         others = subject.people if subject.others is None else subject.others
-        points = np.concatenate([_draw(side, rows, generator) for side in (subject.rows, others)])
+        points = np.concatenate([_draw(side, rows, generator) for side in (subject.drawn_rows, others)])
         most = rows_planned(min(SHIFTS.values()))
         if subject.others is not None:
             near = _nearest(_draw(subject.people, most, generator), points, POOLED, generator)

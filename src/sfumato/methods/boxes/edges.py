@@ -244,7 +244,8 @@ def _outer(
     """Return the outermost faces of an axis."""
     if declared is not None:
         return declared
-    step = 10.0 ** math.ceil(math.log10(max((axis.high - axis.low) / ROUND_STEPS, 1e-300)))
+    width = min(axis.high - axis.low, MOST)  # the difference may overflow
+    step = 10.0 ** math.ceil(math.log10(max(width / ROUND_STEPS, 1e-300)))
     if axis.kind is not Kind.CONTINUOUS:
         step = max(step, LEAST_WHOLE_STEP)
     return (
@@ -256,9 +257,10 @@ def _outer(
 def _above(value: float, step: float) -> float:
     """Return the smallest multiple of a power of ten above a value, of a larger power if the step is too small."""
     while step < MOST / 10.0:
-        multiple = (math.floor(value / step) + 1) * step
-        face = float(np.round(multiple, max(0, -round(math.log10(step)))))
-        if value < face < MOST:
-            return face
+        steps = value / step
+        if math.isfinite(steps):
+            face = float(np.round((math.floor(steps) + 1) * step, max(0, -round(math.log10(step)))))
+            if value < face < MOST:
+                return face
         step *= 10.0
     return MOST

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+import pyarrow.types as pt
+
 from sfumato.errors import OptionError, StatisticError
 from sfumato.methods.base import Method, choose_l, default_questions, require_enough_values, require_rows
 from sfumato.methods.boxes.axes import Axes
@@ -37,6 +39,7 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    from sfumato.methods.boxes.aimed import AimedStatistics
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.statistics.statistic import Statistic
@@ -53,6 +56,11 @@ def _log_diversity(diversity: DiversityRule, *, is_default: bool) -> None:
             diversity.l,
             ", ".join(map(repr, diversity.columns)),
         )
+
+
+def _is_zero_or_one(sample: Table, name: str) -> bool:
+    """Return whether a column holds the numbers 0 and 1, and not the words true and false."""
+    return name in sample.kinds and pt.is_integer(sample.arrow.schema.field(name).type)
 
 
 def _require_list(value: object, name: str) -> None:
@@ -130,10 +138,18 @@ class Boxes(Method):
         default=0,
         unit="records",
     )
+    sequence: str = reported_option(
+        Choice(("people", "values")),
+        'What everybody keeps over all releases of a ledger: "people", k people with l values who fit all of them; '
+        '"values", only l values, and k people in each release by itself. The second is weaker and needs a sensitive '
+        "column and l of at least 2; where people leave, it holds far fewer rows back.",
+        default="people",
+    )
     keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", _require_list)),
-        'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]. None: all means, variances and '
-        "correlations of the numeric quasi-identifiers, with equal importance.",
+        'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)", "logistic(died ~ age)"]: functions '
+        "of moments, shares, means of groups, differences, ratios, odds ratios and models. None: all means, variances "
+        "and correlations of the numeric quasi-identifiers, with equal importance.",
         default=None,
     )
     importance: Sequence[float] | Mapping[str, float] | None = reported_option(
@@ -275,11 +291,13 @@ class Boxes(Method):
         missing = {name: answers[MissingIn(name)] for name in numeric}
         weight = next(iter(schema.names(Role.WEIGHT)), None)
         numbers = [axis.name for axis in axes.numbers]
-        moments_of = MomentsLookup.ask(survey, [one.statistic for one in kept], numbers, missing, weight)
+        of_moments = [one for one in kept if one.statistic.is_characteristic]
+        aimed = self._aim([one for one in kept if not one.statistic.is_characteristic], axes, sample, weight)
+        moments_of = MomentsLookup.ask(survey, [one.statistic for one in of_moments], numbers, missing, weight)
         is_every = not kept and self.keep is None and bool(numbers)
         every = AllStatistics.of(numbers, moments_of, sample, ACCURACY) if is_every else None
         others = None if self.keep is None else self.others
-        weights = sensitivities(kept, axes, moments_of, others=others, every=every)
+        weights = sensitivities(of_moments, axes, moments_of, others=others, every=every, aimed=aimed)
         if rules:
             words: Words = {column.name: column.words for column in schema.columns} | dict(self.words or {})
             bound = Rules.of(rules, words, axes, answers, sample.kinds)
@@ -310,9 +328,18 @@ class Boxes(Method):
     def _count_booleans(self, sample: Table) -> Table:
         """Return the table with boolean columns that a kept statistic uses as numbers, 0 and 1."""
         statistics = [parse(text, names=sample.names) for text in self.keep or ()]
-        used = {name for statistic in statistics for name in statistic.columns}
+        used = {name for one in statistics if one.is_characteristic for name in one.columns}
+        used |= {name for one in statistics for name in one.columns if _is_zero_or_one(sample, name)}
         booleans = {name for name in used if sample.kinds.get(name) is Kind.BOOLEAN}
         return Table(sample.arrow, {**sample.kinds, **dict.fromkeys(booleans, Kind.WHOLE)}) if booleans else sample
+
+    def _aim(self, kept: Sequence[Kept], axes: Axes, sample: Table, weight: str | None) -> AimedStatistics | None:
+        """Return the function of rows for kept statistics that are no functions of moments, or None without them."""
+        if not kept:
+            return None
+        from sfumato.methods.boxes.aimed import AimedStatistics
+
+        return AimedStatistics.of(kept, axes, sample, weight)
 
     def _statistics_to_keep(self, axes: Axes, schema: Schema, numeric: Sequence[str]) -> tuple[Kept, ...]:
         """Return the statistics to keep; raise unless all their columns are numeric."""
@@ -321,7 +348,7 @@ class Boxes(Method):
         kept = statistics_to_keep(self.keep, self.importance, self.accuracy, names, numbers)
         for one in kept:
             others = [name for name in one.statistic.columns if name not in numeric]
-            if others:
+            if others and one.statistic.is_characteristic:
                 raise StatisticError(
                     f"The columns of {one.statistic} must be numeric.",
                     found=f"{', '.join(map(repr, others))}",

@@ -319,7 +319,7 @@ def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best
         if may_cut(keys, k, position, is_set):
             if is_cell:
                 tally[HIGH, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
-            costs[position] = least_cost(tally, set_start, position // k)
+            costs[position] = least_cost(tally, set_start, position // k, best)
     open_tally(tally, bits, own.bounds)
     for position in range(count - 1, k - 1, -1):
         add(tally, bits, values, weights, set_start, trees, order[position])
@@ -327,7 +327,7 @@ def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best
             continue
         if is_cell:
             tally[LOW, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
-        cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+        cost = costs[position] + least_cost(tally, set_start, (count - position) // k, best - costs[position])
         if cost < best and (not checked or both_diverse(problem, rows[order], position)):
             best, at = cost, position
     return at, best

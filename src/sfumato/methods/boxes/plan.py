@@ -80,6 +80,8 @@ class BoxOptions(Protocol):
     @property
     def slack(self) -> int: ...
     @property
+    def sequence(self) -> str: ...
+    @property
     def keep(self) -> Sequence[Any] | None: ...
     @property
     def edges(self) -> str: ...
@@ -160,6 +162,10 @@ class BoxesPlan(Plan):
             "protected by l": list(self.diversity.columns),
             **({"overlap": OVERLAP} if self._may_overlap else {"overlap": NODES} if self.axes.have_trees else {}),
         }
+
+    @property
+    def keeps_only_values(self) -> bool:
+        return self.options.sequence == "values"
 
     def keep_together(self, earlier: EarlierReleases) -> BoxesPlan:
         if self.blocks > 1 or self.options.search is not None or self.options.edges != "hull":
@@ -251,7 +257,7 @@ class BoxesPlan(Plan):
         everybody = Hulls(values, values, np.ones(len(values), dtype=np.int64), self.axes).joined(person_of)
         people = replace(everybody, sizes=np.ones(len(rows), dtype=np.int64))
         heavy = np.column_stack([np.bincount(person_of, column) for column in weights.T]).astype(np.float64)
-        units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people, self.options.k)
+        units = choose_units(self.earlier.of(self.earlier.places_of(block.take(rows))), people)
         each = replace(protected.of(rows), people=np.zeros(0, dtype=np.int64))
         chance = self.randomness.stream("exchanges of units")
         boxes = partition_units(people, heavy, units, k=self._least, protected=each, split=split, generator=chance)

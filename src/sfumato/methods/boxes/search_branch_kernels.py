@@ -313,7 +313,7 @@ def promising_cuts(problem, rows, generator, axis_of, place_of, bounds):
             if (anywhere and position >= k) or may_cut(keys, k, position, is_category(problem, axis)):
                 if is_cell:
                     tally[HIGH, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[0]
-                costs[position] = least_cost(tally, set_start, position // k)
+                costs[position] = least_cost(tally, set_start, position // k, promise[breadth - 1])
         open_tally(tally, bits, bounds)
         for position in range(count - 1, k - 1, -1):
             add(tally, bits, values, weights, set_start, problem.trees, own[position])
@@ -321,7 +321,8 @@ def promising_cuts(problem, rows, generator, axis_of, place_of, bounds):
                 continue
             if is_cell:
                 tally[LOW, axis] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
-            cost = costs[position] + least_cost(tally, set_start, (count - position) // k)
+            limit = promise[breadth - 1] - costs[position]
+            cost = costs[position] + least_cost(tally, set_start, (count - position) // k, limit)
             cost *= 1.0 + NOISE * generator.random()
             if cost < promise[breadth - 1] and both_diverse(problem, own, position):
                 rank = breadth - 1

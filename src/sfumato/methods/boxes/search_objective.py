@@ -215,9 +215,10 @@ class ExactJudge:
                 )
                 continue
             for witness, sign in ((enclosure.highest, 1.0), (enclosure.lowest, -1.0)):
-                if witness is not None:
+                slope = [] if witness is None else _form(one.statistic, witness.moments, sign * pull * one.share)
+                if slope and np.isfinite(slope).all():  # there is none where the witness has a constant column
                     columns.append((one.axes[0], one.axes[-1]))
-                    forms.append(_form(one.statistic, witness.moments, sign * pull * one.share))
+                    forms.append(slope)
         rows = np.array(forms).reshape(-1, 8)
         pairs = np.array(columns, dtype=np.int64).reshape(-1, 2)
         offset = np.zeros(len(self.sampling))
@@ -242,16 +243,16 @@ def judge_of(
 
 
 def _track(one: Kept, problem: PartitionProblem, axes: Axes, sampling: NDArray[np.float64]) -> Tracked | None:
-    """Return the statistic; None unless it has one or two numeric columns, without missing values or tree."""
+    """Return the statistic; None unless it has a value and one or two numeric columns, without tree or missing cell."""
     place = {axis.name: number for number, axis in enumerate(axes.numbers) if not (axis.has_missing or axis.nodes)}
     names = one.statistic.columns
-    if len(names) > 2 or any(name not in place for name in names):
+    if not one.statistic.is_characteristic or len(names) > 2 or any(name not in place for name in names):
         return None
     chosen = tuple(place[name] for name in names)
     moments = Moments.of(problem.values[:, chosen], sampling)
     wanted = one.wanted_accuracy(moments)
-    if not (math.isfinite(wanted) and wanted > 0.0):
-        return None
+    if not (math.isfinite(wanted) and wanted > 0.0 and math.isfinite(one.statistic.value(moments))):
+        return None  # undefined, such as a regression on a constant column
     gradient = one.statistic.gradient(moments)
     is_linear = not gradient.covariance.any()
     return Tracked(one.statistic, one.importance / wanted, chosen, is_linear, np.abs(gradient.mean))

@@ -126,7 +126,8 @@ def recut(problem, fitness, order, begins, cuts, parts, generator):
         bounds = space_around(begins[first:last], spaces[first:last])
         breadth = breadth_of(count / problem.k, generator)
         effort = np.array([EFFORT * count])
-        if lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort, bounds) >= before:
+        # false also if the cost is not a number, and then there is no branch
+        if not lay_best(part, judged, np.arange(count), breadth, generator, before, branch, effort, bounds) < before:
             continue
         found = spaces_of(part, branch.order, branch.begins, branch.cuts, bounds)
         if runs_cost(part, judged, branch.order, branch.begins, found) < before:  # cheaper, and not only by rounding

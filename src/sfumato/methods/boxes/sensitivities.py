@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -92,6 +92,21 @@ class Kept:
         return ACCURACY * self.statistic.scale(moments) if self.accuracy is None else self.accuracy
 
 
+class RowWeights(Protocol):
+    """Weights of kept statistics that are computed row by row (:mod:`.aimed`)."""
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns of numbers that have a weight in every row."""
+
+    @property
+    def weight(self) -> float:
+        """The weight of all of these statistics."""
+
+    def add_to(self, weights: NDArray[np.float32], rows: Table) -> None:
+        """Add to the weight of each axis (columns) for each row."""
+
+
 @dataclass(frozen=True, repr=False)
 class Sensitivities:
     """The function from a row to its weights: linear terms, all statistics of many columns, a constant per axis."""
@@ -106,6 +121,7 @@ class Sensitivities:
     floor: NDArray[np.float64]  # constant weight of each axis, the same for all records
     every: AllStatistics | None = None  # all statistics of the numeric axes, if there are too many for terms
     rules: Rules | None = None  # expert rules that multiply the weights
+    aimed: RowWeights | None = None  # kept statistics that are no functions of moments
 
     def of(self, rows: Table) -> NDArray[np.float32]:
         """Return the weight of each axis (columns) for each row."""
@@ -122,6 +138,8 @@ class Sensitivities:
                 list(pool.map(lambda part: combined(points[slice(*part)], *terms, weights[slice(*part)]), parts))
         if self.every is not None:
             self.every.add_to(weights, rows)
+        if self.aimed is not None:
+            self.aimed.add_to(weights, rows)
         np.fmin(weights, LARGEST, out=weights)
         if self.weight is not None:
             sampling = np.nan_to_num(rows.numbers(self.weight))
@@ -148,29 +166,20 @@ def statistics_to_keep(
         wholes: list[Statistic] = [kind(name) for kind in (Mean, Variance) for name in numbers]
         wholes += [Correlation(first, second) for first, second in combinations(numbers, 2)]
     else:
-        wholes = [_characteristic(parse(text, names=names)) for text in keep]
+        wholes = [parse(text, names=names) for text in keep]
     importances = _one_each(importance, wholes, "importance", least=0.0)
     accuracies = _one_each(accuracy, wholes, "accuracy", above=0.0)
     total = sum(1.0 if share is None else share for share in importances) or 1.0
     return tuple(
         Kept(
             statistic=part,
-            importance=(1.0 if share is None else share) * len(wholes) / total / len(whole.parts()),
+            importance=(1.0 if share is None else share) * len(wholes) / total / len(parts),
             accuracy=wanted,
         )
         for whole, share, wanted in zip(wholes, importances, accuracies, strict=True)
-        for part in whole.parts()
+        for parts in [whole.parts() if whole.is_characteristic else (whole,)]
+        for part in parts
     )
-
-
-def _characteristic(statistic: Statistic) -> Statistic:
-    """Return the statistic; raise unless it is a function of means and covariances of all records."""
-    if not statistic.is_characteristic:
-        raise StatisticError(
-            f"Boxes cannot be cut for {statistic}: it is not a function of the means and covariances of all records.",
-            fix="keep the mean, variance or correlation of its columns; it can still be estimated from the release",
-        )
-    return statistic
 
 
 def sensitivities(
@@ -180,25 +189,26 @@ def sensitivities(
     *,
     others: float | None,
     every: AllStatistics | None = None,
+    aimed: RowWeights | None = None,
 ) -> Sensitivities:
     """Compute the weights of the axes from the kept statistics.
 
     ``others`` is the share of the whole weight for the columns that no kept statistic uses, if the user chose the
     statistics. None: all statistics are kept, and a categorical column, which none of them can use, counts as much as a
-    numeric one. ``every`` are all statistics, where there are too many of them to be ``kept`` one by one.
+    numeric one. ``every`` are all statistics, where there are too many of them to be ``kept`` one by one, and ``aimed``
+    the kept ones that are no functions of moments.
     """
     position = {axis.name: number for number, axis in enumerate(axes.all)}
     columns = tuple(dict.fromkeys(name for one in kept for name in one.statistic.columns))
     place = {name: number for number, name in enumerate(columns)}
     terms = [term for one in kept for term in _terms(one, moments_of, position, place)]
-    used = {*columns, *(every.columns if every else ())}
+    used = {*columns, *(every.columns if every else ()), *(aimed.columns if aimed else ())}
     unit = np.array([0.0 if axis.name in used else _per_unit(axis, moments_of) for axis in axes.all])
     if others is None:
         floor = unit * (len(axes.numbers) + 1) / ACCURACY
     else:
-        floor = unit * _share_weight(
-            others, sum(_weight(one, moments_of, position) for one in kept), int((unit > 0.0).sum())
-        )
+        whole = sum(_weight(one, moments_of, position) for one in kept) + (aimed.weight if aimed else 0.0)
+        floor = unit * _share_weight(others, whole, int((unit > 0.0).sum()))
     sizes = [len(term.columns) for term in terms]
     return Sensitivities(
         columns=columns,
@@ -210,6 +220,7 @@ def sensitivities(
         coefficients=np.concatenate([term.slopes for term in terms]) if terms else np.zeros(0),
         floor=floor,
         every=every,
+        aimed=aimed,
     )
 
 

@@ -75,7 +75,7 @@ def covering_widths(trees, axis, low, high):
 
 
 # a tally has one row per quantity and one column per axis; axes with an order come first, then sets
-LOW, HIGH, WEIGHT, MEMBERS, ORDERED, FIRST, LAST = range(7)
+LOW, HIGH, WEIGHT, MEMBERS, PRESSURE, FIRST, LAST = range(7)
 ROWS = 7
 
 LEADING = 16  # axes with the largest pressures, the only ones along which a small cell is cut
@@ -257,40 +257,48 @@ def leading(pressures, most):
 
 
 @jit
-def least_cost(tally, set_start, boxes):
+def least_cost(tally, set_start, boxes, limit):
     """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
     The axes with the largest pressures are cut to a common level, the others are not cut (the solution of XK §IV with
-    the range of the cell as the upper bound of each width). Only the ``LEADING`` axes may be cut.
+    the range of the cell as the upper bound of each width). Only the ``LEADING`` axes may be cut. Infinite if the cost
+    is seen to be ``limit`` or more before the pressures are ordered: as 1 / c ≥ 1 − log c, it is at least
+    Σ s_i − log(boxes) · max s_i.
     """
     if boxes <= 1:
         return cost(tally, set_start)
-    axes = min(tally.shape[1], LEADING)
-    total = 0.0
+    total, largest_pressure = 0.0, 0.0
     for axis in range(tally.shape[1]):
         pressure = tally[WEIGHT, axis] * width(tally, set_start, axis)
+        tally[PRESSURE, axis] = pressure
         total += pressure
-        place = axis
-        if axis >= axes:
-            if pressure <= tally[ORDERED, axes - 1]:
-                continue
-            place = axes - 1
-        while place > 0 and tally[ORDERED, place - 1] < pressure:
-            tally[ORDERED, place] = tally[ORDERED, place - 1]
-            place -= 1
-        tally[ORDERED, place] = pressure
+        largest_pressure = max(largest_pressure, pressure)
     log_product = -math.log(float(boxes))
-    rest, level = total, 0.0
-    for cut in range(axes):
-        pressure = tally[ORDERED, cut]
+    if total + log_product * largest_pressure >= limit:
+        return np.inf
+    least, rest, pressure = total, total, largest_pressure
+    for cut in range(1, min(tally.shape[1], LEADING) + 1):
         if pressure <= 0.0:
-            return rest + cut * level
+            break
         log_product += math.log(pressure)
         rest -= pressure
-        level = math.exp(log_product / (cut + 1))
-        if cut + 1 == axes or level >= tally[ORDERED, cut + 1]:
-            return rest + (cut + 1) * level
-    return rest + axes * level
+        level = math.exp(log_product / cut)
+        least = rest + cut * level
+        pressure = next_largest(tally[PRESSURE], pressure)
+        if level >= pressure:
+            break
+    return least
+
+
+@jit
+def next_largest(pressures, largest_pressure):
+    """Remove the largest of some pressures, and return the next one."""
+    following, is_removed = 0.0, False
+    for axis in range(len(pressures)):
+        if not is_removed and pressures[axis] == largest_pressure:
+            pressures[axis], is_removed = -1.0, True
+        following = max(following, pressures[axis])
+    return following
 
 
 # Cuts beside an atom: a value that many records share. One side then has no width and uses little of the budget.

@@ -221,7 +221,7 @@ def _place_new(
     return np.where(cheaper[alone], len(boxes.sizes) + alone, joined)
 
 
-def choose_units(earlier: EarlierReleases, people: Hulls, k: int) -> NDArray[np.int64]:
+def choose_units(earlier: EarlierReleases, people: Hulls) -> NDArray[np.int64]:
     """Return the unit of each person; FREE for those who are new.
 
     People with the same history are together. Where these are fewer than they need, they join one of the units that
@@ -229,7 +229,7 @@ def choose_units(earlier: EarlierReleases, people: Hulls, k: int) -> NDArray[np.
     """
     known = np.flatnonzero(earlier.are_known)
     some, here = earlier.of(known), people.of(known)
-    needed, histories = np.minimum(some.needed, k), label_histories(some.groups)
+    needed, histories = np.minimum(some.needed, some.k), label_histories(some.groups)
     is_small = np.bincount(histories)[histories] < needed
     for column in some.values.T:
         is_small |= count_different(histories, column)[histories] < earlier.l

@@ -164,6 +164,7 @@ class Microaggregate(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "aggregated": "columns that are released with the values of groups",
         "groups": "what a group is made of: whole rows, or the values of one column",
+        "means kept": "columns of numbers without missing cells, whose groups have their means",
     }
 
     k: int = group_size_option("Smallest number of rows in a group.", at_least=2)
@@ -285,7 +286,9 @@ class MicroaggregationPlan(Plan):
     @property
     def notes(self) -> Mapping[str, object]:
         groups = "the values of one column" if self.options.is_columnwise else "whole rows"
-        return {"aggregated": list(self.space.encoder.names), "groups": groups}
+        means = [one.name for one in self.space.encoder.numbers if one.missing is None and one.kind is not Kind.DATE]
+        kept = means if self.options.values == "mean" else []
+        return {"aggregated": list(self.space.encoder.names), "groups": groups, "means kept": kept}
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns, kinds = {}, {}

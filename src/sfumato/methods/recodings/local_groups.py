@@ -127,7 +127,8 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:
     """Return the groups of equal rows, and which of them are complete."""
-    from sfumato.methods.recodings import row_group_kernels as kernel
+    from sfumato.methods.recodings.local_kernels import improve_once
+    from sfumato.methods.recodings.row_group_kernels import LinkedGroups
 
     of = JointCounts.of(columns).of_row
     count = int(of.max()) + 1
@@ -137,7 +138,7 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
     after[order[:-1][same]], before[order[1:][same]] = order[1:][same], order[:-1][same]
     first = np.full(count, -1)
     first[of[order[::-1]]] = order[::-1]
-    groups = kernel.LinkedGroups(
+    groups = LinkedGroups(
         of=of.copy(),
         after=after,
         before=before,
@@ -150,7 +151,8 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
         groups.cost[:] += rows.cost[start + rows.values[first, column]]
     is_complete = groups.size >= rows.k
     if rows.sensitive.shape[1] or len(rows.people):
-        kernel.fit_all(rows, groups, is_complete)
+        is_complete[:] = False
+        improve_once(rows, groups, is_complete, order[:0], WINDOW, 0.0, True)
     return groups, is_complete
 
 

@@ -32,8 +32,10 @@ LARGE = 16  # rows of a group, as a multiple of k, beyond which it is not worth 
 def merge_incomplete(rows, groups, is_complete, order, window, most):
     """Join each incomplete group with the group nearby that adds least cost per incomplete row, if at most ``most``.
 
-    Return the number of incomplete groups that were joined.
+    Return the number of incomplete groups that were joined. With an empty order it only marks the complete groups.
     """
+    for group in range(len(groups.first)):
+        is_complete[group] = is_complete[group] or complete(rows, groups, group, -1, -1)
     joined, count = 0, len(order)
     for place in range(count):
         group = groups.of[order[place]]
@@ -59,7 +61,7 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
     return joined
 
 
-@jit(forceinline=True)
+@jit
 def pair_cost(rows, one, other):
     """Return the cost of a row with the common nodes of two: a group with both costs at least as much."""
     cost = 0.0
@@ -128,7 +130,7 @@ def improve(rows, groups, order, window, allowed):
     return saved
 
 
-@jit(forceinline=True)
+@jit
 def cheapest_group(rows, groups, order, place, window, row, most):
     """Return the group near a place that a row can join at the least cost below ``most``, −1 for none, and the cost."""
     group, best, chosen = groups.of[row], most, -1
@@ -268,7 +270,10 @@ def split_large(rows, groups, empty):
     return splits
 
 
-@jit(work=lambda rows, *_: 200.0 * rows.values.size, seconds=1.0)
+@jit(
+    work=lambda rows, groups, _, order, *__: (20.0 * len(groups.size) + 200.0 * len(order)) * rows.values.shape[1],
+    seconds=1.0,
+)
 def improve_once(rows, groups, is_complete, order, window, allowed, is_merging):
     """Join incomplete groups, or improve complete ones once; a join or move may add a cost of ``allowed``.
 

@@ -83,7 +83,7 @@ def cost_with(rows, groups, group, row):
     return cost
 
 
-@jit(forceinline=True)
+@jit
 def cost_of(rows, groups, group, without, extra):
     """Return the cost of one row of a group without one row and with an extra one; −1 for none."""
     first = groups.first[group]
@@ -276,11 +276,3 @@ def join(rows, groups, group, other):
         groups.size[group] -= 1
         put_in(rows, groups, row, other)
     groups.cost[group] = 0.0
-
-
-@jit
-def fit_all(rows, groups, is_complete):
-    """Find levels and costs of all groups, and mark those that may be released."""
-    for group in range(len(groups.first)):
-        refit(rows, groups, group)
-        is_complete[group] = complete(rows, groups, group, -1, -1)

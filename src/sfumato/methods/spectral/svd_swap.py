@@ -57,6 +57,7 @@ class SvdSwap(SwapMethod):
         **SwapMethod.manifest_notes,
         "basis": "basis in which components were swapped",
         "variant": "how components were swapped",
+        "moments kept": "columns whose means and covariances are those of the original",
     }
 
     repair: bool = reported_option(
@@ -147,9 +148,14 @@ class SvdSwapPlan(ScoreSwapPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        kept = tuple(self.setup.encoder.numbers[place].name for place in self.promised)
-        return (*super().claims, MomentsKept(columns=kept)) if kept else super().claims
+        return (*super().claims, MomentsKept(columns=self.kept)) if self.kept else super().claims
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The names of the columns whose moments are promised."""
+        return tuple(self.setup.encoder.numbers[place].name for place in self.promised)
 
     @property
     def notes(self) -> Mapping[str, object]:
-        return {**super().notes, "basis": self.method.basis, "variant": self.method.variant}
+        own = {"basis": self.method.basis, "variant": self.method.variant, "moments kept": list(self.kept)}
+        return {**super().notes, **own}

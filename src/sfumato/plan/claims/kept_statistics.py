@@ -140,7 +140,7 @@ class MomentsKept(Claim[BothMoments]):
     def finding(self, tally: BothMoments) -> Finding:
         error = tally.largest_error
         return self.report(
-            claim=f"means and covariances of {len(self.columns)} columns kept to {self.tolerance:g}",
+            claim=f"means and covariances of {format_names(self.columns)} kept to {self.tolerance:g}",
             held=error <= self.tolerance,
             found=f"largest relative error {error:.1e}",
             fix="repair=False, which promises nothing of the moments",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.coefficients import Perturbation
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, End, Witness
+from sfumato.statistics.bounds.orthants import Slopes
 from sfumato.statistics.bounds.scaled_boxes import ScaledBoxes
 from sfumato.statistics.moments import Differentiable, Moments, derivatives, influence
 from sfumato.statistics.weighted_boxes import WeightedBoxes, WeightPools
@@ -75,6 +76,7 @@ class PooledRows:
 MOST_EXCHANGES = 8  # of weights between the rows of boxes, towards an attained end
 MAX_SPLIT_RECORDS = 4000  # up to this number of records each gets its own box, because terms of order 1/N matter
 TINY = float(np.finfo(float).tiny)  # smallest unit: a product of smaller ones is 0
+WIDE = 0.5  # excess of a perturbation from which on bounds by orthants may be narrower
 FINEST = 1e-7  # width, in standard deviations, below which an interval counts as a point
 
 
@@ -116,9 +118,20 @@ class Records:
         """Quick bounds for the coefficients of a regression of the first column on the others."""
         return Perturbation.of(self.problem.merged)
 
-    def bound_quickly(self, functional: NDArray[np.float64]) -> float:
+    def slopes(self, seconds: float) -> Slopes | None:
+        """Bounds of the slopes of such a regression on three or more wide columns, computed once in this time."""
+        is_narrow = self.perturbation is not None and self.perturbation.kappa < WIDE
+        if is_narrow or self.problem.columns <= 3:
+            return None
+        if "_slopes" not in self.__dict__:
+            self.__dict__["_slopes"] = Slopes.of(self.problem.merged, seconds)
+        found: Slopes | None = self.__dict__["_slopes"]
+        return found
+
+    def bound_quickly(self, functional: NDArray[np.float64], seconds: float) -> float:
         """Return an upper bound of functional · c, with c the coefficients of such a regression."""
-        return math.inf if self.perturbation is None else self.perturbation.highest(functional)
+        ways = (self.perturbation, self.slopes(seconds))
+        return min((way.highest(functional) for way in ways if way is not None), default=math.inf)
 
     def enclose(
         self,

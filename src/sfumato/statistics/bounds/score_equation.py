@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,38 +101,98 @@ FAMILIES = {family.name: family for family in (Family(), Binomial(), Poisson())}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DesignBoxes:
-    """Records of a model: boxes of the design and of the response, and limits of the weights; columns are scaled."""
+class LikelihoodBoxes(ABC):
+    """Records of a model with a log-concave likelihood: boxes of its design, and limits of the weights of the records.
+
+    Columns of the design are scaled.
+    """
 
     middle: Array  # (G, p)
     half: Array  # (G, p)
-    response: Array  # (G,), midpoints
-    response_half: Array
-    offset: Array
+    offset: Array  # (G,)
     weight: Array
     extra: Array
     likely: Array
+
+    @abstractmethod
+    def likelihood(self, beta: Array) -> float:
+        """Return the logarithm of the likelihood at the midpoints, up to a constant."""
+
+    @abstractmethod
+    def residuals(self, beta: Array) -> Array:
+        """Return the share of each record in U at the midpoints, before its weight; (G, p)."""
+
+    @abstractmethod
+    def information(self, beta: Array) -> Array:
+        """Return J(β), the negative derivative of U, at the midpoints."""
+
+    @abstractmethod
+    def rounding(self, beta: Array) -> Array:
+        """Return distances that exceed the rounding errors of the sums: what is left where all boxes are points."""
+
+    @abstractmethod
+    def divided(self) -> Self:
+        """Return the records with wide boxes divided into pieces; weights stay those of the records."""
+
+    @abstractmethod
+    def least_terms(self, betas: Array, aims: Array) -> Array:
+        """Return a lower bound of −aim·U(β; x) over all choices x, for each β."""
+
+    @abstractmethod
+    def least_in_cells(self, betas: Array, facet: Facet, aims: Array, extent: Array) -> tuple[Array, Array]:
+        """Return the same, and a lower bound over all choices and all coefficients of each cell around β."""
+
+    def fit(self) -> Array | None:
+        """Return the coefficients at the midpoints, by Newton's method with halved steps; None if there are none."""
+        beta = np.zeros(self.middle.shape[1])
+        gain = self.likelihood(beta)
+        for _ in range(100):
+            information = self.information(beta)
+            if not np.isfinite(information).all() or np.linalg.cond(information) > 1e14:
+                return None
+            step = np.linalg.solve(information, self.likely @ self.residuals(beta))
+            for _ in range(40):
+                found = self.likelihood(beta + step)
+                if found >= gain - 1e-12 * abs(gain):
+                    break
+                step = step / 2.0
+            beta, gain = beta + step, found
+            if np.abs(step).max() <= 1e-13 * (1.0 + np.abs(beta).max()):
+                break
+        return beta if np.abs(beta).max() < 1e6 else None
+
+
+def divide_boxes(middle: Array, half: Array) -> tuple[Array, Array, NDArray[np.int64]]:
+    """Return the centres and half-widths of the pieces of wide boxes, and the box of each piece, in order."""
+    owner = np.arange(len(middle))
+    widest = WIDEST_PIECE
+    while np.prod(np.maximum(np.ceil(half / widest), 1.0), axis=1).sum() > max(MOST_PIECES, 1.5 * len(middle)):
+        widest *= 1.5
+    for column in range(middle.shape[1]):
+        count = np.maximum(np.ceil(half[:, column] / widest), 1.0).astype(np.int64)
+        place = np.repeat(np.arange(len(count)), count)
+        step = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
+        part = half[place, column] / count[place]
+        start = middle[place, column] - half[place, column]
+        middle, half, owner = middle[place], half[place], owner[place]
+        middle[:, column], half[:, column] = (
+            start + (2 * step + 1) * part,
+            part * (1.0 + 4.0 * EPS) + 4.0 * EPS * np.abs(start) * (part > 0.0),
+        )
+    return middle, half, owner
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DesignBoxes(LikelihoodBoxes):
+    """Records of a generalized linear model: boxes of the design and of the response."""
+
+    response: Array  # (G,), midpoints
+    response_half: Array
     family: Family
     starts: NDArray[np.int64] | None = None  # the first piece of each record, if boxes are divided
 
     def divided(self) -> DesignBoxes:
-        """Return the records with wide boxes divided into pieces; weights stay those of the records."""
-        middle, half = self.middle, self.half
-        owner = np.arange(len(middle))
-        widest = WIDEST_PIECE
-        while np.prod(np.maximum(np.ceil(half / widest), 1.0), axis=1).sum() > max(MOST_PIECES, 1.5 * len(middle)):
-            widest *= 1.5
-        for column in range(middle.shape[1]):
-            count = np.maximum(np.ceil(half[:, column] / widest), 1.0).astype(np.int64)
-            place = np.repeat(np.arange(len(count)), count)
-            step = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-            part = half[place, column] / count[place]
-            start = middle[place, column] - half[place, column]
-            middle, half, owner = middle[place], half[place], owner[place]
-            middle[:, column], half[:, column] = (
-                start + (2 * step + 1) * part,
-                part * (1.0 + 4.0 * EPS) + 4.0 * EPS * np.abs(start) * (part > 0.0),
-            )
+        middle, half, owner = divide_boxes(self.middle, self.half)
         starts = np.searchsorted(owner, np.arange(len(self.middle)))
         repeated = {name: getattr(self, name)[owner] for name in ("response", "response_half", "offset")}
         return replace(self, middle=middle, half=half, starts=starts, **repeated)
@@ -140,38 +202,70 @@ class DesignBoxes:
         own = terms if self.starts is None else np.minimum.reduceat(terms, self.starts, axis=0)
         return np.asarray(self.weight @ own + self.extra @ np.minimum(own, 0.0))
 
-    def fit(self) -> Array | None:
-        """Return the coefficients at the midpoints, by Newton's method with halved steps; None if there are none."""
-        beta, gain = np.zeros(self.middle.shape[1]), self._likelihood(np.zeros(self.middle.shape[1]))
-        for _ in range(100):
-            eta = self.middle @ beta + self.offset
-            score = self.middle.T @ (self.likely * (self.response - self.family.mean(eta)))
-            information = self.information(beta)
-            if not np.isfinite(information).all() or np.linalg.cond(information) > 1e14:
-                return None
-            step = np.linalg.solve(information, score)
-            for _ in range(40):
-                found = self._likelihood(beta + step)
-                if found >= gain - 1e-12 * abs(gain):
-                    break
-                step = step / 2.0
-            beta, gain = beta + step, found
-            if np.abs(step).max() <= 1e-13 * (1.0 + np.abs(beta).max()):
-                break
-        return beta if np.abs(beta).max() < 1e6 else None
+    def residuals(self, beta: Array) -> Array:
+        eta = self.middle @ beta + self.offset
+        return self.middle * (self.response - self.family.mean(eta))[:, None]
 
     def information(self, beta: Array) -> Array:
-        """Return Σ w μ' z zᵀ at the midpoints."""
         slope = self.likely * self.family.slope(self.middle @ beta + self.offset)
         return np.asarray(self.middle.T @ (slope[:, None] * self.middle))
 
-    def _likelihood(self, beta: Array) -> float:
+    def likelihood(self, beta: Array) -> float:
         eta = self.middle @ beta + self.offset
         if self.family.name == "gaussian":
             potential = 0.5 * eta * eta
         else:
             potential = np.logaddexp(0.0, eta) if self.family.name == "binomial" else self.family.mean(eta)
         return float(self.likely @ (self.response * eta - potential))
+
+    def rounding(self, beta: Array) -> Array:
+        inverse = np.linalg.inv(self.information(beta))
+        residual = self.family.mean(self.middle @ beta + self.offset) - self.response
+        terms = (self.weight + self.extra) @ np.abs((self.middle @ inverse) * residual[:, None])
+        return 1e-9 * np.sqrt(np.maximum(np.diag(inverse), 0.0)) + 64.0 * len(residual) * EPS * np.asarray(terms)
+
+    def least_terms(self, betas: Array, aims: Array) -> Array:
+        """Return a lower bound of Σ w (aim·z)(μ(zᵀβ) − y) over all choices, for each β; Taylor's formula per piece."""
+        family, half, edge = self.family, self.half, self.response_half[:, None]
+        s, ds = self.middle @ aims.T, half @ np.abs(aims).T  # (pieces, cells)
+        eta = self.middle @ betas.T + self.offset[:, None]
+        deta = half @ np.abs(betas).T
+        slope, residual = family.slope(eta), family.mean(eta) - self.response[:, None]
+        first = np.abs(s) * edge
+        for k in np.flatnonzero(half.any(axis=0)):
+            first += np.abs(aims[:, k] * residual + s * betas[:, k] * slope) * half[:, [k]]
+        bend = family.largest_curvature(eta - deta, eta + deta)
+        second = slope * ds * deta + 0.5 * (np.abs(s) + ds) * bend * deta * deta + ds * edge
+        term = s * residual
+        size = np.abs(term) + first + second
+        return self.lowest(term - first - second) + 8.0 * len(self.weight) * EPS * self.lowest(-size)
+
+    def least_in_cells(self, betas: Array, facet: Facet, aims: Array, extent: Array) -> tuple[Array, Array]:
+        least = self.least_terms(betas, aims)
+        return least, least - self._largest_change(betas, facet, aims, extent)
+
+    def _largest_change(self, betas: Array, facet: Facet, aims: Array, extent: Array) -> Array:
+        """Return an upper bound of |Σ w (aim·z) μ'(ξ) zᵀδ| over all choices and all δ of each cell."""
+        half, family = self.half, self.family
+        s, ds = self.middle @ aims.T, half @ np.abs(aims).T
+        free, normal = list(facet.free), facet.normal
+        ratio = normal[free] / normal[facet.tied]
+        moved = np.abs(self.middle[:, free]) + half[:, free]
+        tied = np.abs(self.middle[:, facet.tied]) + half[:, facet.tied]
+        eta = self.middle @ betas.T + self.offset[:, None]
+        reach = half @ np.abs(betas).T + moved @ extent.T + tied[:, None] * (extent @ np.abs(ratio))
+        low, high = family.slopes(eta - reach, eta + reach)
+        total = np.zeros(len(betas))
+        for column, share in enumerate(ratio):
+            k = free[column]
+            q = (self.middle[:, k] - share * self.middle[:, facet.tied])[:, None]
+            dq = (half[:, k] + abs(share) * half[:, facet.tied])[:, None]
+            corners = [(s + i * ds) * (q + j * dq) for i in (-1.0, 1.0) for j in (-1.0, 1.0)]
+            least, most = np.minimum.reduce(corners), np.maximum.reduce(corners)
+            bottom = self.lowest(np.where(least < 0.0, least * high, least * low))
+            top = -self.lowest(-np.where(most > 0.0, most * high, most * low))
+            total += np.maximum(np.abs(bottom), np.abs(top)) * extent[:, column]
+        return total * (1.0 + 1e-9)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,13 +288,13 @@ class Facet:
 
 
 def enclose_coefficients(
-    boxes: DesignBoxes, beta: Array, extra: Array, deadline: Deadline
+    boxes: LikelihoodBoxes, beta: Array, extra: Array, deadline: Deadline
 ) -> tuple[tuple[Array, Array] | None, list[tuple[float, float]]]:
     """Return how far each coefficient can be below and above β, and the same for ``extra`` normals; None if unknown."""
-    proof = _Proof(boxes.divided(), beta, boxes.information(beta), _rounding(boxes, beta), deadline)
+    proof = _Proof(boxes.divided(), beta, boxes.information(beta), boxes.rounding(beta), deadline)
     size, nothing = len(beta), [(-math.inf, math.inf)] * len(extra)
     near = np.array([[proof.first_order(side * np.eye(size)[k]) for k in range(size)] for side in (-1.0, 1.0)])
-    attempts = (_surround(proof, near, most) for most in MOST_CELLS)
+    attempts = (_surround(proof, near, most) for most in MOST_CELLS if np.isfinite(near).all())
     reach = next((found for found in attempts if found is not None), None)
     if reach is None:
         return None, nothing
@@ -235,19 +329,11 @@ def _surround(proof: _Proof, near: Array, most_cells: int) -> Array | None:
     return None
 
 
-def _rounding(boxes: DesignBoxes, beta: Array) -> Array:
-    """Return distances that exceed the rounding errors of the sums: what is left where all boxes are points."""
-    inverse = np.linalg.inv(boxes.information(beta))
-    residual = boxes.family.mean(boxes.middle @ beta + boxes.offset) - boxes.response
-    terms = (boxes.weight + boxes.extra) @ np.abs((boxes.middle @ inverse) * residual[:, None])
-    return 1e-9 * np.sqrt(np.maximum(np.diag(inverse), 0.0)) + 64.0 * len(residual) * EPS * np.asarray(terms)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _Proof:
     """Proofs that no choice has its root on a facet."""
 
-    boxes: DesignBoxes
+    boxes: LikelihoodBoxes
     beta: Array
     information: Array
     rounding: Array
@@ -256,7 +342,7 @@ class _Proof:
     def first_order(self, normal: Array) -> float:
         """Return about how far the coefficients can move along a normal: the largest aim·U(β₀; x)."""
         aim = np.asarray(np.linalg.solve(self.information, normal), dtype=np.float64)
-        least = float(_least_terms(self.boxes, self.beta[None, :], aim[None, :])[0])
+        least = float(self.boxes.least_terms(self.beta[None, :], aim[None, :])[0])
         return 1.01 * max(-least, 0.0) + float(self.rounding @ np.abs(normal))
 
     def approach(self, normal: Array, end: int, near: float, far: float, reach: Array) -> float:
@@ -312,10 +398,10 @@ class _Proof:
             rows = np.flatnonzero(still)
             for first in range(0, len(rows), step):
                 part = rows[first : first + step]
-                least = _least_terms(self.boxes, self.beta + delta[part], directions[part])
-                change = _largest_change(self.boxes, self.beta + delta[part], facet, directions[part], halves[part])
-                hopeless[part] &= least <= 0.0
-                still[part] = least <= change
+                at, aims = self.beta + delta[part], directions[part]
+                centre, cell = self.boxes.least_in_cells(at, facet, aims, halves[part])
+                hopeless[part] &= ~(centre > 0.0)
+                still[part] = ~(cell > 0.0)
         return None if (hopeless & still).any() else (centres[still], halves[still])
 
 
@@ -327,44 +413,3 @@ def _halve(centres: Array, halves: Array) -> tuple[Array, Array]:
     step = np.zeros_like(halves)
     step[rows, longest] = smaller[rows, longest]
     return np.concatenate([centres - step, centres + step]), np.concatenate([smaller, smaller])
-
-
-def _least_terms(boxes: DesignBoxes, betas: Array, aims: Array) -> Array:
-    """Return a lower bound of Σ w (aim·z)(μ(zᵀβ) − y) over all choices, for each β; Taylor's formula per piece."""
-    family, half, edge = boxes.family, boxes.half, boxes.response_half[:, None]
-    s, ds = boxes.middle @ aims.T, half @ np.abs(aims).T  # (pieces, cells)
-    eta = boxes.middle @ betas.T + boxes.offset[:, None]
-    deta = half @ np.abs(betas).T
-    slope, residual = family.slope(eta), family.mean(eta) - boxes.response[:, None]
-    first = np.abs(s) * edge
-    for k in np.flatnonzero(half.any(axis=0)):
-        first += np.abs(aims[:, k] * residual + s * betas[:, k] * slope) * half[:, [k]]
-    bend = family.largest_curvature(eta - deta, eta + deta)
-    second = slope * ds * deta + 0.5 * (np.abs(s) + ds) * bend * deta * deta + ds * edge
-    term = s * residual
-    size = np.abs(term) + first + second
-    return boxes.lowest(term - first - second) + 8.0 * len(boxes.weight) * EPS * boxes.lowest(-size)
-
-
-def _largest_change(boxes: DesignBoxes, betas: Array, facet: Facet, aims: Array, extent: Array) -> Array:
-    """Return an upper bound of |Σ w (aim·z) μ'(ξ) zᵀδ| over all choices and all δ of each cell."""
-    half, family = boxes.half, boxes.family
-    s, ds = boxes.middle @ aims.T, half @ np.abs(aims).T
-    free, normal = list(facet.free), facet.normal
-    ratio = normal[free] / normal[facet.tied]
-    moved = np.abs(boxes.middle[:, free]) + half[:, free]
-    tied = np.abs(boxes.middle[:, facet.tied]) + half[:, facet.tied]
-    eta = boxes.middle @ betas.T + boxes.offset[:, None]
-    reach = half @ np.abs(betas).T + moved @ extent.T + tied[:, None] * (extent @ np.abs(ratio))
-    low, high = family.slopes(eta - reach, eta + reach)
-    total = np.zeros(len(betas))
-    for column, share in enumerate(ratio):
-        k = free[column]
-        q = (boxes.middle[:, k] - share * boxes.middle[:, facet.tied])[:, None]
-        dq = (half[:, k] + abs(share) * half[:, facet.tied])[:, None]
-        corners = [(s + i * ds) * (q + j * dq) for i in (-1.0, 1.0) for j in (-1.0, 1.0)]
-        least, most = np.minimum.reduce(corners), np.maximum.reduce(corners)
-        bottom = boxes.lowest(np.where(least < 0.0, least * high, least * low))
-        top = -boxes.lowest(-np.where(most > 0.0, most * high, most * low))
-        total += np.maximum(np.abs(bottom), np.abs(top)) * extent[:, column]
-    return total * (1.0 + 1e-9)

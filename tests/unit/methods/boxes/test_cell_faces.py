@@ -66,6 +66,14 @@ class TestDisclosure:
         ages = released(pd.DataFrame({"age": range(20, 30)}), k=5, edges="cells")
         assert sorted(faces_of(ages, "age")) == [10, 24, 25, 30]
 
+    @pytest.mark.parametrize("most", [0.0, 5e-324, 1.0, 2e9, -2e9, 1e150, -1e150])
+    @pytest.mark.parametrize("others", [[], [1.0, 2.0, 3.0], [-1e150, 1e150]])
+    def test_numbers_of_any_size_lie_within_finite_faces(self, most, others):
+        values = np.array([most, most, *others])  # those of fewer than k records
+        boxes = released(pd.DataFrame({"x": np.append(values, [np.nan] * 9)}), k=5, edges="cells")
+        assert np.isfinite(boxes[["x_low", "x_high"]].dropna()).all(axis=None)
+        assert boxes.x_low.min() < values.min() and values.max() < boxes.x_high.max()
+
     def test_extremes_that_k_records_share_may_be_faces(self):
         boxes = released(pd.DataFrame({"hours": [0] * 6 + [*range(1, 80)] + [99] * 6}), k=5, edges="cells")
         assert (boxes.hours_low.min(), boxes.hours_high.max()) == (0, 99)

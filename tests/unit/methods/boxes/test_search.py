@@ -20,7 +20,7 @@ import sfumato as sf
 from sfumato.engines.memory.engine import MemorySurvey, run
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.partition import partition, problem_of
-from sfumato.methods.boxes.search import neighbours, search
+from sfumato.methods.boxes.search import CutMoves, neighbours, search
 from sfumato.methods.boxes.search_branch_kernels import box_costs
 from sfumato.methods.boxes.search_objective import ExactJudge, LinearJudge, linear_fitness
 from sfumato.methods.search_budget import SearchBudget
@@ -216,6 +216,24 @@ class TestGain:
             for overlap in CONTRACTS:
                 release = sf.Boxes(k=5, search=SearchBudget(rounds=2), overlap=overlap).release(data, seed=1)
                 assert release.diagnostics.searches[0].gain == 0.0
+
+
+@pytest.mark.parametrize("overlap", CONTRACTS)
+def test_a_kept_statistic_that_is_undefined_leaves_the_others_to_the_search(overlap):
+    table = correlated(60).assign(z=0.0)
+    options = {"k": 3, "overlap": overlap, "search": SearchBudget(rounds=2)}
+    undefined = sf.Boxes(keep=["regress(y ~ z)", "sd(y)"], **options).release(table, seed=1)
+    found = undefined.diagnostics.searches[0]
+    assert found.after < found.before
+    assert [one.name for one in found.widths_after] == ["sd(y)"]
+
+
+def test_a_cost_that_is_no_number_leaves_boxes_as_they_are():
+    cut = Cut(correlated(60), k=3)
+    unknown = linear_fitness(np.full_like(cut.problem.weights, np.nan))
+    moved = CutMoves(cut.problem).mutate(cut.leaves, unknown, 20, np.random.default_rng(1))
+    assert moved.order.tolist() == cut.leaves.order.tolist()
+    assert moved.starts.tolist() == cut.leaves.starts.tolist()
 
 
 class TestExactJudge:

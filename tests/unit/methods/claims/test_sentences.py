@@ -93,7 +93,7 @@ RELEASED = Table.from_arrow(
             "integrity",
             "at most 5% of the rows are alone, with 90% of the cells of their person",
         ),
-        (MomentsKept(columns=("age", "bmi")), "integrity", "means and covariances of 2 columns kept to 1e-09"),
+        (MomentsKept(columns=("age", "bmi")), "integrity", "means and covariances of age, bmi kept to 1e-09"),
         (
             ProbabilisticAnonymity(**POPULATION),
             "privacy",

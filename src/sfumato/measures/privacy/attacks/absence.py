@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.measures.confidence import AttackRisk, Interval, Z
+from sfumato.measures.measured_release import cells_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 PEOPLE = 20_000  # largest number of unique people, on each side, whose rows are looked for
 
 
-def equal_row_scores(subject: MeasuredRelease, cells: Sequence[ColumnCodes], tests: int) -> Iterator[Score]:
+def equal_row_scores(subject: MeasuredRelease, tests: int) -> Iterator[Score]:
     """Yield how well equal rows, and missing rows, tell members from outsiders; nothing without a reference."""
     if subject.reference is None:
         return
-    generator = subject.generator("equal rows")
+    generator, cells = subject.generator("equal rows"), subject.once(cells_of)
     people, released = subject.original.rows, subject.released.rows
     hashes = [generator.integers(2**63, size=column.size, dtype=np.uint64) for column in cells]
     keys = np.zeros(people + released + subject.reference.rows, dtype=np.uint64)

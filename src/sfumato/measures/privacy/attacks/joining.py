@@ -8,11 +8,13 @@ released cells belong to a fact, so that overlapping boxes do not confuse her.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.errors import OptionError
+from sfumato.plan.plan import format_count
+from sfumato.release.assessment import Assessment, Score
 from sfumato.release.linked import JoinedHistories, LinkedRelease, group_columns
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.release.release import Release
+    from sfumato.table.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,46 @@ def joining_attack(
     columns = {name: group_columns(one.manifest) for name, one in tables.items() if one.manifest is not None}
     joined = JoinedHistories.of({name: one.table for name, one in tables.items()}, columns, person, people)
     return tuple(JoiningRisk.of(knows, found, k) for knows, found in _knowledge(joined))
+
+
+def assess_joining(
+    release: LinkedRelease, before: Mapping[str, Table], known: Mapping[str, Sequence[str]]
+) -> Assessment:
+    """Attack the release by joining its tables and, as the control, the tables ``before`` by the columns ``known``."""
+    told = release.manifest
+    joined = JoinedHistories.of(before, known, told.person, told.people)
+    controls = (JoiningRisk.of(knows, found, told.k) for knows, found in _knowledge(joined))
+    promised = ("nothing more", "all her rows") if told.facts is None else ("nothing more", *_facts(told.facts))
+    scores = []
+    for risk, control in zip(joining_attack(release), controls, strict=True):
+        scores.append(
+            Score(
+                name=f"people whom fewer than k fit, known: {risk.knows}",
+                family="privacy",
+                value=risk.below_k,
+                better="lower",
+                rows=len(joined.cells),
+                counted="people",
+                passed=risk.fewest >= told.k if risk.knows in promised else None,
+                note=f"share of the people; fewest {risk.fewest:,}, alone {risk.alone:.1%}; in the tables as they were "
+                f"{control.below_k:.1%}, alone {control.alone:.1%}",
+            )
+        )
+    tables = release.tables.values()
+    return Assessment(
+        method=next(one.manifest.method for one in tables if one.manifest is not None),
+        original_rows=sum(one.rows for one in before.values()),
+        released_rows=sum(one.table.rows for one in tables),
+        reference_rows=0,
+        columns=sum(len(names) for names in known.values()),
+        scores=tuple(scores),
+        omitted=(),
+        people=len(joined.cells),
+    )
+
+
+def _facts(most: int) -> tuple[str, ...]:
+    return tuple(f"any {format_count(count, 'row')}" for count in range(1, most + 1))
 
 
 def _knowledge(joined: JoinedHistories) -> Iterator[tuple[str, NDArray[np.int64]]]:

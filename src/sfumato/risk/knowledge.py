@@ -1,0 +1,102 @@
+"""What an intruder knows of a column: often less than the table holds (LT §5.1).
+
+A neighbour knows that somebody is born in 1954, not the day. Columns are made as coarse as this knowledge before rows
+are compared, so that risks are those of this intruder. Whoever knows more has a higher risk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import OptionError
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table, require_known
+
+Precision = Literal["day", "week", "month", "quarter", "year", "decade"] | float | Mapping[str, str]
+PERIODS = ("day", "week", "month", "quarter", "year", "decade")
+
+
+def coarsen(table: Table, knows: Mapping[str, Precision] | None) -> Table:
+    """Return the table with the named columns as coarse as an intruder knows them.
+
+    ``knows`` gives, for each column: a period such as "year" (dates), the width of the intervals that can be told apart
+    (numbers), the number of leading characters (text), or a mapping of values to coarser ones (text; a value that is
+    not in it is known as it is). A missing cell stays missing.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = Table.from_arrow(pa.table({"age": [31, 38, 44], "zip": ["80331", "80799", "10115"]}))
+    >>> known = coarsen(people, {"age": 10, "zip": 2})
+    >>> known.to_arrow().to_pydict()
+    {'age': [3.0, 3.0, 4.0], 'zip': ['80', '80', '10']}
+    """
+    if not knows:
+        return table
+    require_known(knows, table.names)
+    arrow = table.to_arrow()
+    for name, precision in knows.items():
+        coded = table.coded(name)
+        labels = _coarsen_values(coded.values, table.kinds[name], precision, name)
+        place = arrow.schema.get_field_index(name)
+        arrow = arrow.set_column(place, name, labels.take(pa.array(coded.codes)))
+    kept = {name: kind for name, kind in table.kinds.items() if name not in knows}
+    return Table.from_arrow(arrow, kept)
+
+
+def say_knowledge(knows: Mapping[str, Precision] | None, columns: Collection[str]) -> str:
+    """Return which of the columns the intruder knows less precisely, and how, as a part of a sentence."""
+    return ", ".join(f"{name} {_say(precision)}" for name, precision in (knows or {}).items() if name in columns)
+
+
+def _say(precision: Precision) -> str:
+    if isinstance(precision, Mapping):
+        return "by coarser values"
+    return f"by the {precision}" if isinstance(precision, str) else f"to {float(precision):g}"
+
+
+def known_sizes(known: Table, knows: Mapping[str, Precision] | None) -> dict[str, int]:
+    """Return the number of values that the intruder tells apart in each column of which she knows less."""
+    return {name: known.coded(name).size for name in knows or ()}
+
+
+def _coarsen_values(values: pa.Array, kind: Kind, precision: Precision, name: str) -> pa.Array:
+    if kind is Kind.DATE:
+        return _floor_dates(values, precision, name)
+    if kind.is_numeric or pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        width = _require_size(precision, name, "the width of the intervals that the intruder can tell apart, above 0")
+        numbers = values.cast(pa.float64(), safe=False)
+        return pc.floor(pc.divide(numbers, width))
+    text = values.cast(pa.string())
+    if isinstance(precision, Mapping):
+        return pa.array([precision.get(one, one) for one in text.to_pylist()], pa.string())
+    size = _require_size(precision, name, "the number of leading characters, or a mapping of values to coarser ones")
+    if size != int(size):
+        raise _wrong(name, "a whole number of leading characters", precision)
+    return pc.utf8_slice_codeunits(text, 0, int(size))
+
+
+def _floor_dates(values: pa.Array, precision: Precision, name: str) -> pa.Array:
+    if precision not in PERIODS:
+        raise _wrong(name, f"one of {', '.join(PERIODS)}", precision)
+    years = pc.year(values)
+    if precision == "decade":
+        return pc.divide(years, pa.scalar(10, years.type))
+    return years if precision == "year" else pc.floor_temporal(values, unit=precision)
+
+
+def _require_size(precision: Precision, name: str, wanted: str) -> float:
+    if isinstance(precision, bool) or not isinstance(precision, Real) or not 0.0 < float(precision) < np.inf:
+        raise _wrong(name, wanted, precision)
+    return float(precision)
+
+
+def _wrong(name: str, wanted: str, precision: Any) -> OptionError:
+    found = "a mapping" if isinstance(precision, Mapping) else repr(precision)
+    return OptionError(f"What an intruder knows of the column {name!r} must be {wanted}.", found=found)
