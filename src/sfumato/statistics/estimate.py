@@ -325,7 +325,7 @@ class Estimate:
     @property
     def numbers(self) -> Estimate:
         """The same estimate with numbers in place of dates."""
-        return self if self._numbers is None else self._numbers
+        return self if self._numbers is None else replace(self._numbers, notes=self.notes)
 
     @property
     def withdrawn(self) -> Estimate:
