@@ -347,6 +347,15 @@ def test_a_number_that_is_written_otherwise_is_the_same():
     assert _same_cells(b"a,b\n100000,x\n", b"a,b\n1e+05,x\n")
     assert not _same_cells(b"a,b\n100000,x\n", b"a,b\n100001,x\n")
     assert not _same_cells(b"a,b\n1,x\n", b"a,c\n1,x\n")
+    assert _same_cells(b"a,b\n-0,x\n,y\n", b"a,b\n0,x\n,y\n")
+    assert not _same_cells(b"a,b\n0,x\n,y\n", b"a,b\n,x\n0,y\n")
+
+
+def test_a_release_with_a_negative_zero_and_a_missing_cell_is_as_it_was_written(tmp_path):
+    people = {"x": [*np.linspace(-9.0, -0.01, 25), *[None] * 5]}
+    release = sf.Boxes(k=5, snap=0.1).release(people, schema={"x": "quasi"}, seed=1)
+    assert np.nanmax(release.table.numbers("x_high")) == 0.0
+    assert sf.read_release(release.write(tmp_path / "out")).table.rows == 30
 
 
 @pytest.mark.parametrize("columns", [["age_low"] * 100_000, [f"c{number}" for number in range(100_000)]])
