@@ -161,7 +161,7 @@ class NoisyColumns:
         by_share = gradient.covariance * self.share[np.ix_(chosen, chosen)]
         own, every = used / max(used.sum(), 1), complete / max(complete.sum(), 1)
         near = np.where(used[:, None], stars - whole.mean, 0.0)
-        far = np.where(complete[:, None], stars - stars[complete].mean(axis=0), 0.0)
+        far = np.where(complete[:, None], stars - every @ np.nan_to_num(stars), 0.0)
         moved = self.moved[chosen] * gradient.mean
         slopes = np.zeros(self.stars.shape)
         slopes[:, chosen] = own[:, None] * (gradient.mean + 2.0 * near @ gradient.covariance)
@@ -270,7 +270,9 @@ def _read_noisy(
             return None
         if isinstance(inner, Difference):
             return sides[0].plus(sides[1].times(-1.0))
-        value = sides[0].value / sides[1].value if sides[1].value else math.nan
+        if not sides[1].value:
+            return None
+        value = sides[0].value / sides[1].value
         plain = sides[0].released / sides[1].released if sides[1].released else math.nan
         both = sides[0].times(1.0 / sides[1].value).plus(sides[1].times(-value / sides[1].value))
         return replace(both, value=value, released=plain)
@@ -282,6 +284,8 @@ def _read_noisy(
     if not isinstance(inner, Sum) and not inner.is_characteristic:
         return None
     function = Mean(inner.column) if isinstance(inner, Sum) else inner
+    if not set(function.columns) <= set(numeric):
+        return None
     places = [numeric.index(name) for name in function.columns]
     one = columns.number(function, places, rows.meets(part.where))
     return one.times(float(one.records)) if isinstance(inner, Sum) else one

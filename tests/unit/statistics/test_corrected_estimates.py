@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
@@ -166,6 +167,21 @@ class TestNoise:
         with pytest.raises(StatisticError, match=r"noise.*altered.*pram"):
             release.fit("sick ~ x", family="binomial")
         assert release.estimate("share(x > 0)").high == np.inf
+
+    @pytest.mark.filterwarnings("error::RuntimeWarning")
+    def test_columns_without_common_values_and_ratios_to_zero_give_no_number(self):
+        x = np.random.default_rng(7).normal(size=60)
+        people = pa.table(
+            {
+                "x": pa.array(x, mask=np.arange(60) < 30),
+                "y": pa.array(x, mask=np.arange(60) >= 30),
+                "zero": np.zeros(60),
+                "none": pa.array([None] * 60, pa.int64()),
+            }
+        )
+        release = sf.Noise().release(people, schema=dict.fromkeys(people.column_names, "quasi"), seed=1)
+        for text in ("cov(x, y)", "ratio(mean(x), mean(zero))", "cov(x, none)"):
+            assert np.isnan(release.estimate(text).value)
 
 
 class TestSynthesis:
