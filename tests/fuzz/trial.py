@@ -24,11 +24,12 @@ from tests.fuzz.case import Case
 from tests.fuzz.options import build, made_method
 from tests.fuzz.promises import broken_promises, traces
 from tests.fuzz.tables import Original, original
-from tests.fuzz.truths import Question, questions
+from tests.fuzz.truths import Question, composed_question, questions, slope_question
 
 HELD, REFUSED, BROKEN, FOREIGN, WARNED = "held", "refused", "broken", "foreign", "warned"
 GOOD = (HELD, REFUSED)
 FAULT = "the method has a fault"  # the library's own words for a promise that its recount found broken
+FITS = 0.2  # share of the releases to which a regression is fitted
 BUNDLES, REPORTS, CHANGED = 0.1, 0.01, 0.03  # share of the releases that are written, with a report, and changed
 
 
@@ -85,6 +86,11 @@ def faults_of(case: Case, numbers: np.random.Generator, folder: Path) -> list[st
     faults = broken_promises(case)
     for question in questions(numbers, case.original, 3):
         faults += interval_faults(case, question)
+    more = np.random.default_rng([78, case.original.seed])  # numbers of their own, so that older seeds stay the same
+    composed = composed_question(more, case.original)
+    faults += [] if composed is None else interval_faults(case, composed)
+    slope = slope_question(more, case.original) if more.random() < FITS else None
+    faults += [] if slope is None else interval_faults(case, slope)
     if numbers.random() < BUNDLES:
         faults += bundle_faults(case, folder, with_report=bool(numbers.random() < REPORTS / BUNDLES))
         if numbers.random() < CHANGED / BUNDLES:
@@ -97,9 +103,7 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     if any(name not in case.release.names for name in question.columns):
         return []
     try:
-        estimate = case.release.estimate(
-            question.text, unweighted=not question.weighted, budget=sf.EstimateBudget(seconds=0.05)
-        ).numbers
+        estimate = ask(case, question)
     except sf.SfumatoError as refused:
         return [f"{question.text}: {trace}" for trace in traces(str(refused)) if not list(traces(question.text))]
     manifest = case.release.manifest
@@ -121,6 +125,14 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     if estimate.low - allowed <= truth <= estimate.high + allowed:
         return []
     return [f"{question.text} is {truth!r}, guaranteed {estimate.low!r} … {estimate.high!r} ({estimate.of})"]
+
+
+def ask(case: Case, question: Question) -> Any:
+    """The estimate of a statistic or, for a formula, of its slope."""
+    asked: dict[str, Any] = {"unweighted": not question.weighted, "budget": sf.EstimateBudget(seconds=0.05)}
+    if "~" in question.text:
+        return case.release.fit(question.text, **asked).coefficients[1]
+    return case.release.estimate(question.text, confidence=question.confidence, **asked).numbers
 
 
 def _counted_rows(case: Case, estimate: Any) -> NDArray[np.bool_] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow.types as pt
@@ -27,16 +27,24 @@ class Question:
     columns: tuple[str, ...]
     weighted: bool = True  # whether the truth may be computed with sampling weights
     meets: Rows | None = None  # of a count: the rows that meet its condition
+    missing: Rows | None = None  # of a count: the rows whose cell is missing
+    confidence: float | None = None  # asked for as well
 
 
 def questions(numbers: np.random.Generator, original: Original, wanted: int) -> list[Question]:
     """Some statistics of the table, at random."""
+    numeric, words = _columns(original)
+    found = [_question(numbers, original, numeric, words) for _ in range(wanted)]
+    return [question for question in found if question is not None]
+
+
+def _columns(original: Original) -> tuple[list[str], list[str]]:
+    """The columns of numbers, and those of words, that may be asked about."""
     released = [name for name in original.cells if original.roles.get(name) != "identifier" and name != TRACER]
     numeric = [name for name in released if is_number(original.cells[name].type)]
     numeric = [name for name in numeric if "kind" not in original.entries(name)]  # codes are no numbers
     words = [name for name in released if not is_number(original.cells[name].type) and not _is_nested(original, name)]
-    found = [_question(numbers, original, numeric, words) for _ in range(wanted)]
-    return [question for question in found if question is not None]
+    return numeric, words
 
 
 def _question(
@@ -80,6 +88,116 @@ def _of_one(numbers: np.random.Generator, original: Original, name: str, given: 
     return Question(form.format(quoted(name) + condition), truth, columns, weighted=form in ("mean({})", "sum({})"))
 
 
+def composed_question(numbers: np.random.Generator, original: Original) -> Question | None:
+    """A statistic that is made of others, or of two conditions."""
+    numeric, words = _columns(original)
+    conditions = [
+        one
+        for _ in range(2)
+        for one in [
+            _count_of_word(numbers, original, words)
+            if words and (not numeric or numbers.random() < 0.5)
+            else _count_of_numbers(numbers, original, str(numbers.choice(np.array(numeric, dtype=object))))
+            if numeric
+            else None
+        ]
+        if one is not None
+    ]
+    kind = str(numbers.choice(["or", "and", "not", "difference", "ratio", "min", "max", "iqr"]))
+    name = str(numbers.choice(np.array(numeric, dtype=object))) if numeric else None
+    if len(conditions) < 2 or name is None:
+        return None
+    if kind in ("or", "and", "not"):
+        found: Question | None = _of_conditions(numbers, kind, *conditions)
+    elif pt.is_timestamp(original.cells[name].type) or pt.is_date(original.cells[name].type):
+        return None
+    elif kind in ("difference", "ratio"):
+        found = _of_groups(original, kind, name, *conditions)
+    else:
+        found = _of_ends(original, kind, name)
+    return None if found is None else replace(found, confidence=0.9 if numbers.random() < 0.5 else None)
+
+
+def _of_conditions(numbers: np.random.Generator, kind: str, one: Question, other: Question) -> Question | None:
+    """A count or share of the rows that meet two conditions, one of them, or not one. Names stand before operators."""
+    first, second = (question.text[len("count(") : -1] for question in (one, other))
+    if one.meets is None or other.meets is None or one.missing is None:
+        return None
+    is_of_missing = "(missing)" in first
+    meets = {
+        "or": one.meets | other.meets,
+        "and": one.meets & other.meets,
+        "not": ~one.meets if is_of_missing else ~one.meets & ~one.missing,
+    }[kind]
+    text = f"not {first}" if kind == "not" else f"{first} {kind} {second}"
+    columns = one.columns if kind == "not" else (*one.columns, *other.columns)
+
+    def count(rows: Rows, weights: Long) -> float:
+        return float(weights[rows & meets].sum())
+
+    def share(rows: Rows, weights: Long) -> float:
+        total = weights[rows].sum()
+        return float(weights[rows & meets].sum() / total) if total > 0 else math.nan
+
+    is_share = numbers.random() < 0.5
+    return Question(f"{'share' if is_share else 'count'}({text})", share if is_share else count, columns)
+
+
+def _of_groups(original: Original, kind: str, name: str, one: Question, other: Question) -> Question | None:
+    """The difference or ratio of the means of two groups."""
+    cells = numbers_of(original.cells[name]).astype(np.longdouble)
+    inside = (one.meets, other.meets)
+    means = [f"mean({quoted(name)} | {question.text[len('count(') : -1]})" for question in (one, other)]
+
+    def truth(rows: Rows, weights: Long) -> float:
+        used = [rows & ~np.isnan(cells) & meets for meets in inside if meets is not None]
+        first, second = (_mean(cells[group], weights[group]) if group.any() else math.nan for group in used)
+        if kind == "difference":
+            return first - second
+        return first / second if second else math.nan
+
+    return Question(f"{kind}({means[0]}, {means[1]})", truth, (name, *one.columns, *other.columns))
+
+
+def _of_ends(original: Original, kind: str, name: str) -> Question:
+    """The smallest or largest number, or the distance of the quartiles."""
+    cells = numbers_of(original.cells[name]).astype(np.longdouble)
+    compute: dict[str, Callable[[Long, Long], float]] = {
+        "min": lambda x, w: float(x.min()),
+        "max": lambda x, w: float(x.max()),
+        "iqr": lambda x, w: _quantile(0.75)(x, w) - _quantile(0.25)(x, w),
+    }
+
+    def truth(rows: Rows, weights: Long) -> float:
+        used = rows & ~np.isnan(cells)
+        return compute[kind](cells[used], weights[used]) if used.any() else math.nan
+
+    return Question(f"{kind}({quoted(name)})", truth, (name,), weighted=False)
+
+
+def slope_question(numbers: np.random.Generator, original: Original) -> Question | None:
+    """The slope of a regression on one column, for ``fit``; the text is the formula."""
+    numeric = [
+        name
+        for name in _columns(original)[0]
+        if not (pt.is_timestamp(original.cells[name].type) or pt.is_date(original.cells[name].type))
+    ]
+    if len(numeric) < 2:
+        return None
+    y, x = (str(name) for name in numbers.choice(np.array(numeric, dtype=object), 2, replace=False))
+    first, second = (numbers_of(original.cells[name]).astype(np.longdouble) for name in (x, y))
+
+    def truth(rows: Rows, weights: Long) -> float:
+        used = rows & ~np.isnan(first) & ~np.isnan(second)
+        if not used.any():
+            return math.nan
+        a, b, w = _centred(first[used], weights[used]), _centred(second[used], weights[used]), weights[used]
+        square = (w * a * a).sum()
+        return float((w * a * b).sum() / square) if square > 0 else math.nan
+
+    return Question(f"{quoted(y)} ~ {quoted(x)}", truth, (x, y), weighted=False)
+
+
 def _of_two(numbers: np.random.Generator, original: Original, numeric: list[str]) -> Question | None:
     x, y = (str(name) for name in numbers.choice(np.array(numeric, dtype=object), 2, replace=False))
     if any(pt.is_timestamp(original.cells[name].type) or pt.is_date(original.cells[name].type) for name in (x, y)):
@@ -102,11 +220,11 @@ def _of_two(numbers: np.random.Generator, original: Original, numeric: list[str]
     return Question(f"{form}({quoted(x)}, {quoted(y)})", truth, (x, y), weighted=False)
 
 
-def _count(name: str, condition: str, meets: Rows) -> Question:
+def _count(name: str, condition: str, meets: Rows, missing: Rows) -> Question:
     def truth(rows: Rows, weights: Long) -> float:
         return float(weights[rows & meets].sum())
 
-    return Question(f"count({quoted(name)} {condition})", truth, (name,), meets=meets)
+    return Question(f"count({quoted(name)} {condition})", truth, (name,), meets=meets, missing=missing)
 
 
 def _count_of_word(numbers: np.random.Generator, original: Original, words: list[str]) -> Question | None:
@@ -115,24 +233,24 @@ def _count_of_word(numbers: np.random.Generator, original: Original, words: list
     is_missing = np.array([text is None for text in texts], dtype=bool)
     present = [text for text in texts if text is not None]
     if not present or pt.is_boolean(original.cells[name].type) or numbers.random() < 0.15:
-        return _count(name, "= (missing)", is_missing)
+        return _count(name, "= (missing)", is_missing, is_missing)
     word = str(numbers.choice(np.array(present, dtype=object)))
     if numbers.random() < 0.25:
-        return _count(name, f"!= {_text(word)}", (texts != word) & ~is_missing)
-    return _count(name, f"= {_text(word)}", texts == word)
+        return _count(name, f"!= {_text(word)}", (texts != word) & ~is_missing, is_missing)
+    return _count(name, f"= {_text(word)}", texts == word, is_missing)
 
 
 def _count_of_numbers(numbers: np.random.Generator, original: Original, name: str) -> Question | None:
     cells, type_ = numbers_of(original.cells[name]), original.cells[name].type
     finite = cells[np.isfinite(cells)]
     if not finite.size or pt.is_timestamp(type_) or pt.is_date(type_) or numbers.random() < 0.1:
-        return _count(name, "= (missing)", np.isnan(cells))
+        return _count(name, "= (missing)", np.isnan(cells), np.isnan(cells))
     limit = float(numbers.choice(finite)) + float(numbers.choice([0.0, 0.0, 0.5]))
     operator = str(numbers.choice(["<", "<=", ">", ">=", "=", "!="]))
     compare = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "=": np.equal}
     meets = cells != limit if operator == "!=" else compare[operator](cells, limit)
     written = f"{limit:.0f}" if limit.is_integer() and abs(limit) < 1e15 else repr(limit)  # 0 and 1 are also words
-    return _count(name, f"{operator} {written}", meets & ~np.isnan(cells))
+    return _count(name, f"{operator} {written}", meets & ~np.isnan(cells), np.isnan(cells))
 
 
 def _text(word: str) -> str:
