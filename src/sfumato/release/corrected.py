@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sfumato.statistics.combined import Combination
 from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.estimate_records import FittedCoefficient
@@ -52,6 +54,7 @@ def correct(
 # What is certain of altered columns: methods that exchange cells keep the values of each column, others its moments.
 
 TOLERANCE = 4e-9  # of a kept mean in standard deviations, and of a kept covariance in products of them
+ROUNDING = 4.0 * np.finfo(float).eps  # error of a mean of rounded numbers, relative to the largest
 KEPT = "certain although the method altered {}: it kept {}"
 
 
@@ -110,9 +113,16 @@ def _is_of_single_columns(part: Statistic, exchanged: set[str], unaltered: set[s
 
 
 def _error(function: Statistic, one: Estimate, table: Table) -> float:
-    """Return how far a statistic can be from that of the original if its moments were kept up to rounding."""
-    scale = Statistic.scale(function, Moments.of(table.matrix(function.columns)))
-    return TOLERANCE * (scale or max(abs(float(one.value)), 1.0))
+    """Return how far a statistic can be from that of the original if its moments were kept up to rounding.
+
+    The larger numbers are, the more of their spread is lost by rounding them.
+    """
+    numbers = table.matrix(function.columns)
+    moments = Moments.of(numbers)
+    unit = moments.sd + ROUNDING / TOLERANCE * np.nanmax(np.abs(numbers), axis=0, initial=0.0)
+    gradient = function.gradient(moments)
+    scale = float(np.abs(gradient.mean) @ unit + unit @ np.abs(gradient.covariance) @ unit)
+    return TOLERANCE * (scale if scale > 0.0 else max(abs(float(one.value)), 1.0))
 
 
 def _widen(one: Estimate, error: float, note: str, *, joined: bool) -> Estimate:

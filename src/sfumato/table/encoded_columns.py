@@ -26,6 +26,7 @@ Logs = Literal["auto", "never"] | tuple[str, ...]  # detected, no column, or the
 
 SKEWED = 1.0  # skewness above which a positive column is log-transformed, if that reduces the skewness
 ROOM = 1.5  # margin of the largest possible variance over the wanted one, below which moments are not promised
+COARSEST = 1e-6  # standard deviation, as a share of the mean, below which rounding changes moments by 1e-9 of it
 EXTREMES = 5  # number of lowest and highest values averaged into a limit, so that no limit is one person's value
 FEWEST_EXTREMES = 3  # in a table of few rows
 DOMINANT = 0.25  # p of the p % rule: the highest value may be estimated no better than within this share of its excess
@@ -248,13 +249,14 @@ def _has_room(present: NDArray[np.float64], low: float, high: float) -> bool:
     """Whether numbers from ``low`` to ``high`` can have the mean and, with a margin, the variance of these numbers.
 
     The variance of numbers within limits is at most (mean − low)(high − mean) (Bhatia and Davis). A single outlier far
-    beyond the limits makes the variance larger than that.
+    beyond the limits makes the variance larger than that. Floats far from zero have no digits left for small changes.
     """
     if not present.size:
         return True
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = float(present.mean())
-        return bool((mean - low) * (high - mean) >= ROOM * float(present.var()))
+        mean, spread = float(present.mean()), float(present.std())
+        is_fine = spread >= COARSEST * abs(mean) or bool((present == present[0]).all())
+        return is_fine and bool((mean - low) * (high - mean) >= ROOM * spread**2)
 
 
 def _mean(numbers: NDArray[np.float64]) -> float:

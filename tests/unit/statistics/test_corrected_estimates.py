@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -278,3 +279,22 @@ def _logit(x, y):
         mean = 1.0 / (1.0 + np.exp(-design @ beta))
         beta += np.linalg.solve((design.T * mean * (1.0 - mean)) @ design, design.T @ (y - mean))
     return beta[1]
+
+
+@pytest.mark.parametrize("method", [sf.Microaggregate(k=4), sf.SvdSwap(), sf.Swap(), sf.Shuffle()])
+@pytest.mark.parametrize("offset", [0.0, 1e9, 1e12, 1e15, 1e16])
+@pytest.mark.parametrize("kind", ["normal", "whole", "constant"])
+def test_numbers_far_from_zero_are_certain_only_up_to_their_rounding(method, offset, kind):
+    draw = np.random.default_rng(0)
+    x = {"normal": draw.normal(size=99), "whole": draw.integers(0, 9, 99), "constant": np.zeros(99)}[kind] + offset
+    release = method.release({"x": x, "y": draw.normal(size=99)}, schema={"x": "quasi", "y": "quasi"}, seed=1)
+    exact = [Fraction(number) for number in x.tolist()]
+    mean = sum(exact) / 99
+    for text, truth in {
+        "mean(x)": mean,
+        "sum(x)": sum(exact),
+        "var(x)": sum((one - mean) ** 2 for one in exact) / 99,
+    }.items():
+        found = release.estimate(text)
+        assert found.low == -np.inf or Fraction(found.low) <= truth
+        assert found.high == np.inf or truth <= Fraction(found.high)

@@ -112,8 +112,8 @@ class BothMoments:
         if self.missing or not self.original.records or not self.released.records:
             return math.nan
         mean, spread = self.shift + self.original.mean, self.original.sd
-        # a constant column is held against its own size
-        scale = np.where(spread > 1e-12 * np.abs(mean), spread, np.maximum(np.abs(mean), 1.0))
+        # a constant column is held against its own size; what is left of it are rounding errors
+        scale = np.where(spread > 1e-15 * np.abs(mean), spread, np.maximum(np.abs(mean), 1.0))
         means = np.abs(self.released.mean - self.original.mean) / scale
         covariances = np.abs(self.released.covariance - self.original.covariance) / np.outer(scale, scale)
         return float(max(means.max(), covariances.max()))
