@@ -106,6 +106,8 @@ def interval_faults(case: Case, question: Question) -> list[str]:
         estimate = ask(case, question)
     except sf.SfumatoError as refused:
         return [f"{question.text}: {trace}" for trace in traces(str(refused)) if not list(traces(question.text))]
+    if estimate is None:
+        return []
     manifest = case.release.manifest
     with_ranges = {name for name in manifest.altered if f"{name}_low" in case.released}  # sampling weights of boxes
     if set(question.columns) & (set(manifest.altered) - set(manifest.nodes) - with_ranges):
@@ -131,7 +133,8 @@ def ask(case: Case, question: Question) -> Any:
     """The estimate of a statistic or, for a formula, of its slope."""
     asked: dict[str, Any] = {"unweighted": not question.weighted, "budget": sf.EstimateBudget(seconds=0.05)}
     if "~" in question.text:
-        return case.release.fit(question.text, **asked).coefficients[1]
+        fit = case.release.fit(question.text, **asked)
+        return fit.coefficients[1] if len(fit) == 2 else None  # whole numbers may be codes, with a term for each
     return case.release.estimate(question.text, confidence=question.confidence, **asked).numbers
 
 

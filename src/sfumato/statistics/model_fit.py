@@ -178,8 +178,10 @@ class FittedModel:
         model = self.model
         self.check()
         centre, scale = self._scaling()
-        design = self.design(centre, scale)
-        beta = design.fit()
+        shift, unit = self._response_scaling()
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers that are too large have no finite coefficients
+            design = self.design(centre, scale)
+            beta = design.fit()
         if beta is None:
             note = "not defined: the columns are collinear, or they separate the outcomes"
             return tuple(self._estimate(name, math.nan, math.nan, (-math.inf, math.inf), note) for name in model.terms)
@@ -188,15 +190,16 @@ class FittedModel:
             back[0, 1:] = -centre[1:] / scale[1:]
         turned = [back[0]] if model.intercept and len(beta) > 1 else []
         around, others = enclose_coefficients(design, beta, np.array(turned), self.deadline)
-        values, errors = back @ beta, self._errors(design, beta, back)
+        values, errors = unit * (back @ beta), unit * self._errors(design, beta, back)
+        values[0] += shift
         ends = (
             np.full((len(beta), 2), (-math.inf, math.inf))
             if around is None
             else np.stack([-around[0], around[1]], axis=1)
         )
-        ends = ends / scale[:, None]
+        ends = unit * ends / scale[:, None]
         if turned:
-            ends[0] = others[0]
+            ends[0] = unit * np.array(others[0])
         rounding = 1e-12 * np.abs(values) + 1e-300
         note = "" if around is not None else UNPROVEN_IN_TIME if self.deadline.ended_early else UNPROVEN
         return tuple(
@@ -230,6 +233,17 @@ class FittedModel:
             mean, spread = np.zeros_like(mean), np.sqrt(weight @ middle**2 / total)
         return mean, np.where(spread > 0.0, spread, 1.0)
 
+    def _response_scaling(self) -> tuple[float, float]:
+        """Return mean and spread of the response of a linear model, by which it is scaled; 0 and 1 for other models."""
+        if self.model.family != "gaussian":
+            return 0.0, 1.0
+        response, weight = self.boxes.midpoints[:, 0] - self.boxes.low[:, 1], self.boxes.likely_weight
+        total = max(float(weight.sum()), 1e-300)
+        mean = float(weight @ response) / total if self.model.intercept else 0.0
+        with np.errstate(over="ignore"):
+            spread = math.sqrt(float(weight @ (response - mean) ** 2) / total)
+        return mean, spread if 0.0 < spread < math.inf else 1.0
+
     def scaled(self, centre: Array, scale: Array) -> tuple[Array, Array, Array, Array, Array, Array]:
         """Return centres and half-widths of the scaled design, the offset, and three weights of each record."""
         boxes = self.boxes
@@ -243,7 +257,11 @@ class FittedModel:
     def design(self, centre: Array, scale: Array) -> LikelihoodBoxes:
         """Return the records of the scaled model."""
         boxes, family = self.boxes, FAMILIES[self.model.family]
-        return DesignBoxes(*self.scaled(centre, scale), boxes.midpoints[:, 0], boxes.half_widths[:, 0], family)
+        shift, unit = self._response_scaling()
+        middle, half, offset, *weights = self.scaled(centre, scale)
+        response, edge = (boxes.midpoints[:, 0] - shift) / unit, boxes.half_widths[:, 0] / unit
+        edge = np.where(edge > 0.0, edge + 4.0 * np.finfo(float).eps * np.abs(boxes.midpoints[:, 0]) / unit, 0.0)
+        return DesignBoxes(middle, half, offset / unit, *weights, response, edge, family)
 
     def _errors(self, design: LikelihoodBoxes, beta: Array, back: Array) -> Array:
         """Return the standard errors at the midpoints: of the model, or by linearization with sampling weights."""

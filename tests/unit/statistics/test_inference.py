@@ -256,6 +256,31 @@ def test_six_columns_have_finite_ends():
         assert one.high - one.low < 0.5
 
 
+@pytest.mark.parametrize(("unit", "shift"), [(1e-12, 0.0), (1e7, 1e9), (1e12, 0.0), (1e-3, 1e6), (1e150, 0.0)])
+def test_the_unit_of_the_outcome_does_not_matter_to_a_linear_model(unit, shift):
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=300)
+    y = np.round(1.0 + 0.5 * x + draw.normal(size=300), 2)
+    plain, scaled = (
+        sf.Boxes(k=5).release({"x": x, "y": values}, schema={"x": "quasi", "y": "other"}, seed=1).fit("y ~ x")
+        for values in (y, shift + unit * y)
+    )
+    for term, moved in (("x", 0.0), ("intercept", shift)):
+        tolerance = 1e-6 + 1e-11 * abs(moved) / unit
+        for end in ("low", "value", "high", "confidence_low", "confidence_high"):
+            expected = getattr(plain[term], end)
+            assert (getattr(scaled[term], end) - moved) / unit == pytest.approx(expected, rel=1e-6, abs=tolerance)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_numbers_whose_squares_are_too_large_have_no_finite_interval():
+    draw = np.random.default_rng(3)
+    people = {"x": draw.normal(size=60), "y": draw.normal(size=60) * 1e300}
+    fit = sf.Boxes(k=5).release(people, schema={"x": "quasi", "y": "other"}).fit("y ~ x")
+    assert fit["x"].low == -np.inf
+    assert fit["x"].high == np.inf
+
+
 def test_groups_and_tables_are_found_by_value(exact):
     by = exact.estimate("mean(y) by g")
     assert by["a"].value == pytest.approx(A.mean())
