@@ -258,10 +258,10 @@ class FittedModel:
         """Return the records of the scaled model."""
         boxes, family = self.boxes, FAMILIES[self.model.family]
         shift, unit = self._response_scaling()
-        middle, half, offset, *weights = self.scaled(centre, scale)
+        middle, half, offset, weight, extra, likely = self.scaled(centre, scale)
         response, edge = (boxes.midpoints[:, 0] - shift) / unit, boxes.half_widths[:, 0] / unit
         edge = np.where(edge > 0.0, edge + 4.0 * np.finfo(float).eps * np.abs(boxes.midpoints[:, 0]) / unit, 0.0)
-        return DesignBoxes(middle, half, offset / unit, *weights, response, edge, family)
+        return DesignBoxes(middle, half, offset / unit, weight, extra, likely, response, edge, family)
 
     def _errors(self, design: LikelihoodBoxes, beta: Array, back: Array) -> Array:
         """Return the standard errors at the midpoints: of the model, or by linearization with sampling weights."""
