@@ -24,12 +24,12 @@ from tests.fuzz.case import Case
 from tests.fuzz.options import build, made_method
 from tests.fuzz.promises import broken_promises, traces
 from tests.fuzz.tables import Original, original
-from tests.fuzz.truths import Question, composed_question, questions, slope_question
+from tests.fuzz.truths import Question, composed_question, other_text, questions, slope_question
 
 HELD, REFUSED, BROKEN, FOREIGN, WARNED = "held", "refused", "broken", "foreign", "warned"
 GOOD = (HELD, REFUSED)
 FAULT = "the method has a fault"  # the library's own words for a promise that its recount found broken
-FITS = 0.2  # share of the releases to which a regression is fitted
+FITS, OTHERS = 0.2, 0.6  # share of the releases to which a regression is fitted, and of which a test or table is asked
 BUNDLES, REPORTS, CHANGED = 0.1, 0.01, 0.03  # share of the releases that are written, with a report, and changed
 
 
@@ -91,6 +91,8 @@ def faults_of(case: Case, numbers: np.random.Generator, folder: Path) -> list[st
     faults += [] if composed is None else interval_faults(case, composed)
     slope = slope_question(more, case.original) if more.random() < FITS else None
     faults += [] if slope is None else interval_faults(case, slope)
+    text = other_text(more, case.original) if more.random() < OTHERS else None
+    faults += [] if text is None else refusal_faults(case, text)
     if numbers.random() < BUNDLES:
         faults += bundle_faults(case, folder, with_report=bool(numbers.random() < REPORTS / BUNDLES))
         if numbers.random() < CHANGED / BUNDLES:
@@ -127,6 +129,15 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     if estimate.low - allowed <= truth <= estimate.high + allowed:
         return []
     return [f"{question.text} is {truth!r}, guaranteed {estimate.low!r} … {estimate.high!r} ({estimate.of})"]
+
+
+def refusal_faults(case: Case, text: str) -> list[str]:
+    """Whether a statistic is computed, or refused without a cell."""
+    try:
+        case.release.estimate(text, confidence=0.9, budget=sf.EstimateBudget(seconds=0.05))
+    except sf.SfumatoError as refused:
+        return [f"{text}: {trace}" for trace in traces(str(refused)) if not list(traces(text))]
+    return []
 
 
 def ask(case: Case, question: Question) -> Any:

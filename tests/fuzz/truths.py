@@ -175,6 +175,19 @@ def _of_ends(original: Original, kind: str, name: str) -> Question:
     return Question(f"{kind}({quoted(name)})", truth, (name,), weighted=False)
 
 
+def other_text(numbers: np.random.Generator, original: Original) -> str | None:
+    """A test, a table or a statistic by groups, whose answer is not judged: it must be given or refused clearly."""
+    numeric, words = _columns(original)
+    if len(numeric) < 2 or len(words) < 2:
+        return None
+    x, y = (quoted(str(name)) for name in numbers.choice(np.array(numeric, dtype=object), 2, replace=False))
+    a, b = (quoted(str(name)) for name in numbers.choice(np.array(words, dtype=object), 2, replace=False))
+    of_words = [f"table({a}, {b})", f"chi2({a}, {b})", f"oddsratio({a}, {b})", f"relativerisk({a}, {b})"]
+    of_both = [f"mean({x}) by {a}", f"ttest({x} ~ {a})", f"anova({x} ~ {a})", f"mannwhitney({x} ~ {a})"]
+    of_numbers = [f"spearman({x}, {y})", f"kendall({x}, {y})", f"rsquared({y} ~ {x})", f"mean({x} * {y})"]
+    return str(numbers.choice([*of_words, *of_both, *of_numbers]))
+
+
 def slope_question(numbers: np.random.Generator, original: Original) -> Question | None:
     """The slope of a regression on one column, for ``fit``; the text is the formula."""
     numeric = [
