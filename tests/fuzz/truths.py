@@ -123,7 +123,7 @@ def _of_conditions(numbers: np.random.Generator, kind: str, one: Question, other
     first, second = (question.text[len("count(") : -1] for question in (one, other))
     if one.meets is None or other.meets is None or one.missing is None:
         return None
-    is_of_missing = "(missing)" in first
+    is_of_missing = first.endswith("= (missing)")
     meets = {
         "or": one.meets | other.meets,
         "and": one.meets & other.meets,

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import Probability, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
@@ -44,6 +46,9 @@ if TYPE_CHECKING:
 WITHOUT_MANIFEST = (
     "read without a manifest: sampling weights, if there are any, are not used, and suppressed rows are not known"
 )
+
+# Numbers that are too large or too small for floats make an interval infinite, or a value NaN; no warning is needed
+EXTREME: dict[str, Any] = {"over": "ignore", "invalid": "ignore", "divide": "ignore"}
 
 METHOD_ALTERED = "nothing is guaranteed, because the method altered a column"
 THAT_CAN = (
@@ -86,7 +91,8 @@ class Analysis:
 
     def estimates(self, wanted: Statistic) -> tuple[Estimate, ...] | tuple[RecoveredEstimate, ...]:
         """Return one estimate per part of the statistic: recovered, if its columns have noise of known variance."""
-        return self.recovered(wanted) or self.bounded(wanted)
+        with np.errstate(**EXTREME):
+            return self.recovered(wanted) or self.bounded(wanted)
 
     def recovered(self, wanted: Statistic) -> tuple[Any, ...] | None:
         """Return estimates without a guarantee, or None if no theory corrects what the method did."""
@@ -100,10 +106,11 @@ class Analysis:
 
     def fitted(self, wanted: Statistic) -> tuple[Any, ...]:
         """Return the coefficients of a model; it is refused if the method altered a column and nothing corrects it."""
-        found = self.recovered(wanted)
-        if found is not None:
-            return found
-        found = self.bounded(wanted)
+        with np.errstate(**EXTREME):
+            found = self.recovered(wanted)
+            if found is not None:
+                return found
+            found = self.bounded(wanted)
         if self.manifest is not None and any(THAT_CAN in note for one in found for note in one.notes):
             raise StatisticError(
                 f"{wanted} cannot be fitted: the method {self.manifest.method!r} altered a column, and nothing "
@@ -130,7 +137,9 @@ class Analysis:
 
     def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
         """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
-        estimates = estimate(wanted, intervals, self._budget(wanted))
+        estimates = estimate(wanted.with_confidence(self.confidence), intervals, self._budget(wanted))
+        if wanted.is_model:
+            return estimates
         if self.value == "likelihood":
             estimates = self._by_likelihood(wanted, intervals, estimates)
         if self.confidence is None:

@@ -163,7 +163,7 @@ class ChangedRows:
 
     def _shift(self, psi: Array, at: int, column: ChangedColumn, count: Array) -> Array:
         """Return how a released category changes the estimate through the shares of the invariant matrix."""
-        if column.drawn == 0.0:
+        if column.drawn in (0.0, 1.0):  # without a draw there is no change, and with draws only, there is one category
             return np.zeros(len(column.values))
         for other in reversed(range(len(self.changed))):
             if other != at:

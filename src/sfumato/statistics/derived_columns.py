@@ -35,6 +35,8 @@ def _add(table: CountedBoxes, name: Derived) -> CountedBoxes:
     if any(operand.calendar for operand in operands):
         raise StatisticError(f"{name} must be computed from numbers.", found="a column of dates")
     low, high = _ends(name, [(operand.low, operand.high) for operand in operands])
+    if np.isinf(low).any() or np.isinf(high).any():
+        raise StatisticError(f"{name} must be finite.", found="numbers that are too large", fix="a larger unit")
     missing = np.max([operand.missing for operand in operands], axis=0)
     most = np.minimum(np.sum([operand.missing_most for operand in operands], axis=0), table.box_rows)
     return replace(

@@ -310,6 +310,8 @@ class Kendall(Test):
     def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         boxes = table.meeting([self.first, self.second], self.condition)
         copies = np.repeat(boxes.midpoints, np.maximum(np.rint(boxes.likely_weight), 0.0).astype(int), axis=0)
+        if len(copies) < 2:
+            return TestFinding(math.nan, (-1.0, 1.0), math.nan)
         middle = stats.kendalltau(*copies.T)
         if not boxes.is_certain:
             return TestFinding(float(middle.statistic), (-1.0, 1.0), float(middle.pvalue))

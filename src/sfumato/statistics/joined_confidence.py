@@ -107,7 +107,7 @@ def _error_of_two(part: Combination, table: CountedBoxes) -> float | None:
     largest = max(abs(float(singles[0].low)), abs(float(singles[0].high)))
     if singles[1].low <= 0.0 <= singles[1].high or smallest == 0.0:
         return None
-    shares = errors[0] / smallest, largest * errors[1] / smallest**2
+    shares = errors[0] / smallest, largest / smallest * (errors[1] / smallest)
     return sum(shares) if both else math.hypot(*shares)
 
 

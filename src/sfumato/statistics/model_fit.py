@@ -47,6 +47,7 @@ class Model(Statistic):
     """A generalized linear model: a response, terms that are products of factors, and an offset."""
 
     is_characteristic = False
+    is_model = True
     takes_condition = False
     parts_share_records = False
     is_shift_free: ClassVar[bool] = False  # whether a column may be shifted although there is no intercept
@@ -69,6 +70,9 @@ class Model(Statistic):
 
     def covers(self, unseen: Unseen) -> bool:
         return False
+
+    def with_confidence(self, confidence: float | None) -> Statistic:
+        return self if confidence is None else replace(self, confidence=confidence)
 
     def resolve(self, table: CountedBoxes) -> Statistic:
         categories = {
@@ -179,9 +183,8 @@ class FittedModel:
         self.check()
         centre, scale = self._scaling()
         shift, unit = self._response_scaling()
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers that are too large have no finite coefficients
-            design = self.design(centre, scale)
-            beta = design.fit()
+        design = self.design(centre, scale)
+        beta = design.fit()
         if beta is None:
             note = "not defined: the columns are collinear, or they separate the outcomes"
             return tuple(self._estimate(name, math.nan, math.nan, (-math.inf, math.inf), note) for name in model.terms)
@@ -240,8 +243,7 @@ class FittedModel:
         response, weight = self.boxes.midpoints[:, 0] - self.boxes.low[:, 1], self.boxes.likely_weight
         total = max(float(weight.sum()), 1e-300)
         mean = float(weight @ response) / total if self.model.intercept else 0.0
-        with np.errstate(over="ignore"):
-            spread = math.sqrt(float(weight @ (response - mean) ** 2) / total)
+        spread = math.sqrt(float(weight @ (response - mean) ** 2) / total)
         return mean, spread if 0.0 < spread < math.inf else 1.0
 
     def scaled(self, centre: Array, scale: Array) -> tuple[Array, Array, Array, Array, Array, Array]:

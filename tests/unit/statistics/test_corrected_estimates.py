@@ -126,6 +126,11 @@ class TestChangedCategories:
         with pytest.raises(StatisticError, match="cannot be undone"):
             release.estimate("mean(x | city = a)")
 
+    def test_a_column_of_one_category_needs_no_correction(self):
+        people = {"city": ["a"] * 40, "x": np.arange(40.0)}
+        release = sf.Pram(keep=0.0).release(people, schema={"city": "quasi", "x": "other"}, seed=1)
+        assert release.estimate("mean(x | city = a)", confidence=0.9).value == 19.5
+
 
 class TestNoise:
     def noisy(self, people, draw, level=1.0):

@@ -1,0 +1,60 @@
+"""Every statistic of tables with few rows or extreme numbers is computed, or refused clearly, without a warning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SfumatoError
+
+STATISTICS = (
+    *("ttest(y ~ g)", "anova(y ~ g)", "mannwhitney(y ~ g)", "spearman(x, y)", "kendall(x, y)", "rsquared(y ~ x)"),
+    *("chi2(g, h)", "oddsratio(g, h)", "relativerisk(g, h)", "fisher(g, h)", "table(g, h)", "mean(y) by g"),
+    *("share(x > 0 or y < 1)", "min(x)", "max(y)", "iqr(x)", "median(x)", "corr(x, y)", "regress(y ~ x)"),
+    *("difference(mean(x | g = a), mean(x | g = b))", "ratio(sum(x), sum(y))", "survival(x, e)", "logrank(x, e ~ g)"),
+    *("mean(log(x))", "mean(x * y)", "mean(x / y)", "logistic(e ~ x)", "poisson(e ~ x)"),
+)
+MODELS = (
+    *(("y ~ x", "gaussian"), ("y ~ x * C(g)", "gaussian"), ("y ~ 0 + x", "gaussian"), ("y ~ 1", "gaussian")),
+    *(("e ~ x", "binomial"), ("e ~ x + C(g)", "poisson"), ("survival(x, e) ~ y", "cox")),
+)
+DRAW = np.random.default_rng(0)
+NUMBERS = {
+    "normal": lambda rows: DRAW.normal(size=rows),
+    "constant": np.ones,
+    "zero": np.zeros,
+    "huge": lambda rows: DRAW.normal(size=rows) * 1e300,
+    "tiny": lambda rows: DRAW.normal(size=rows) * 1e-300,
+    "missing": lambda rows: np.full(rows, np.nan),
+    "half missing": lambda rows: np.where(np.arange(rows) % 2, np.nan, DRAW.normal(size=rows)),
+    "whole": lambda rows: np.arange(float(rows)),
+}
+QUICK = sf.EstimateBudget(seconds=0.05)
+
+
+@pytest.mark.filterwarnings("error", "ignore::sfumato.errors.SfumatoWarning")
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize("width", [0.0, 0.5])
+@pytest.mark.parametrize("rows", [1, 2, 3, 12])
+def test_every_statistic_is_computed_or_refused(rows, width, kind):
+    x = NUMBERS[kind](rows)
+    columns = {"x_low": x, "x_high": x + width * np.abs(x), "y": DRAW.permutation(x), "e": DRAW.integers(0, 2, rows)}
+    columns |= {"g": DRAW.choice(["a", "b"], rows), "h": DRAW.choice(["p", "q"], rows)}
+    boxes = sf.read_release(pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns.items()}))
+    answered = 0
+    for text in STATISTICS:
+        for confidence in (None, 0.9):
+            try:
+                boxes.estimate(text, confidence=confidence, budget=QUICK)
+            except SfumatoError:
+                continue
+            answered += 1
+    for formula, family in MODELS:
+        try:
+            boxes.fit(formula, family=family, budget=QUICK).summary()
+        except SfumatoError:
+            continue
+        answered += 1
+    assert answered >= 8 or kind == "missing"
