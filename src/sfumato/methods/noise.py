@@ -132,7 +132,9 @@ class Noise(MatrixMethod):
 
     name: ClassVar[str] = "noise"
     theory: ClassVar[str] = "noise"
-    block_effect: ClassVar[str] = "scales and categories are decided from a sample"
+    block_effect: ClassVar[str] = (
+        "scales and categories are decided from a sample; a basis and densities are those of a random block"
+    )
     manifest_notes: ClassVar[Mapping[str, str]] = {
         **MatrixMethod.manifest_notes,
         "noise level": "variance of the noise, as a multiple of the variance of the data",
@@ -177,7 +179,8 @@ class Noise(MatrixMethod):
     )
     neighbours: int = reported_option(
         Whole(at_least=1),
-        'For kind="density": a row is the more isolated, the farther its neighbour of this number is.',
+        'For kind="density": the distance to the nearest row of this number, such as the 5th, tells how isolated a '
+        "row is.",
         default=5,
         unit="rows",
     )
