@@ -7,10 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.methods.base import Method
+from sfumato.methods.base import METHODS, Method
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Outcome, Plan
+
+IN_BASES = ("boxes", "mdav", "noise", "swap")  # methods that also work in a spectral basis
+# every word of the registry as it is, and what another basis or kind makes of it
+CASES: dict[str, tuple[str, dict[str, object]]] = {word: (word, {}) for word in sorted(METHODS)}
+CASES |= {f"{word} {basis}": (word, {"basis": basis}) for word in IN_BASES for basis in ("svd", "clusters")}
+CASES |= {"swap ica": ("swap", {"basis": "ica"}), "noise density": ("noise", {"kind": "density"})}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import pytest
 from sfumato.errors import OptionError, SfumatoError
 from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.table.table import Table
+from tests.conformance.control import CASES
 from tests.same_rows import same_rows
 
 ROWS = 120
@@ -25,9 +26,10 @@ def options_of(word: str) -> dict[str, int]:
     return {field.name: needed[field.name] for field in fields(method_class(word)) if field.name in needed}
 
 
-@pytest.fixture(params=sorted(METHODS))
+@pytest.fixture(params=list(CASES))
 def method(request):
-    return make_method(request.param, **options_of(request.param))
+    word, options = CASES[request.param]
+    return make_method(word, **options_of(word), **options)
 
 
 @pytest.fixture(scope="module")

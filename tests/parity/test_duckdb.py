@@ -181,6 +181,18 @@ class TestRelease:
         assert "name" not in released.table.names
         assert verify_bundle(into).holds
 
+    @pytest.mark.parametrize("basis", ["svd", "clusters"])
+    @pytest.mark.parametrize("method", [sf.Noise, sf.Swap, sf.Microaggregate, sf.Boxes], ids=lambda one: one.__name__)
+    def test_a_spectral_basis_is_that_of_each_block(self, method, basis, files, tmp_path):
+        options = {"k": 5} if method in (sf.Microaggregate, sf.Boxes) else {}
+        engine = sf.DuckDB(memory="1GB", block_rows=1500)
+        released = method(basis=basis, **options).release(
+            str(files / "*.parquet"), schema=ROLES, engine=engine, into=tmp_path / "out"
+        )
+        assert released.manifest.rows_out == 6000
+        assert released.manifest.notes["basis"] == basis
+        assert verify_bundle(tmp_path / "out").holds
+
     def test_many_blocks_keep_the_promise_and_nearly_the_width(self, files, tmp_path):
         source = str(files / "*.parquet")
         method = sf.Boxes(k=5, keep=["mean(age)"])

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges
-from sfumato.methods.options import logs_option, reported_option
+from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges, impute
+from sfumato.methods.noise_rows import NoiseMixture, density_scales, loadings, mean_of, resample_rows, spread_of
+from sfumato.methods.options import SpectralBasis, basis_option, logs_option, reported_option
 from sfumato.methods.permutation_plan import missing_cells, normal_scores, sort_rows
-from sfumato.params import Choice, Flag, Number, Probability, Share
+from sfumato.params import Choice, Flag, Number, Probability, Share, Whole
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.schema.columns import Role
-from sfumato.statistics.moments import pairwise_covariance
 from sfumato.table.encoded_columns import Logs, number_limits
 from sfumato.table.kinds import Kind as ColumnKind
 from sfumato.table.table import Table
@@ -26,85 +26,14 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.components.parts import PartsBasis
     from sfumato.plan.plan import Claim, Outcome
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
-# Rows of noise of mean 0 and a given covariance: normal, without rows near zero, or from a mixture of normals.
-
 if TYPE_CHECKING:
     Array = NDArray[np.float64]
-
-NEGLIGIBLE = 1e-12  # an eigenvalue below this share of the largest is a rounding error
-MEANS = 3  # pairs of means ±m of a mixture
-SMALLEST_MEAN = 0.5  # of the pairs, before they are scaled together; the largest is 1.5
-
-
-def loadings(matrix: Array) -> Array:
-    """Return L (rank, columns) with LᵀL = Σ, the covariance of the columns: white rows times L have this covariance.
-
-    Of more columns than rows no matrix of all pairs is made: the rows themselves, divided by √rows, are such an L, with
-    missing cells at the mean and each column scaled to its own variance.
-    """
-    if matrix.shape[1] > len(matrix):
-        centred = np.nan_to_num(matrix - _mean(matrix))
-        length = np.sqrt((centred**2).sum(axis=0))
-        return np.asarray(centred * (_spread(matrix) / np.where(length > 0.0, length, 1.0)))
-    values, vectors = np.linalg.eigh(pairwise_covariance(matrix))
-    real = values > NEGLIGIBLE * max(values.max(initial=0.0), np.finfo(float).tiny)
-    return np.asarray((vectors[:, real] * np.sqrt(values[real])).T)
-
-
-def _mean(matrix: Array) -> Array:
-    """Return the mean of each column; 0 if all of its cells are missing."""
-    present = ~np.isnan(matrix)
-    return np.asarray(np.where(present, matrix, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1))
-
-
-def _spread(matrix: Array) -> Array:
-    """Return the standard deviation of each column; 0 if all of its cells are missing."""
-    return np.asarray(np.sqrt(_mean((matrix - _mean(matrix)) ** 2)))
-
-
-def resample_rows(rows: int, columns: int, share: float, generator: np.random.Generator) -> Array:
-    """Return white normal rows of which those nearest to zero, this share of all, were drawn again (TL §2.3.1).
-
-    The direction of a row is uniform, and its squared length is chi-squared above the quantile ``share``. Drawing again
-    until a row is long enough gives the same distribution. It is the same in all directions, so that division by one
-    number, the root mean square length, makes the covariance the unit matrix again.
-    """
-    from scipy.special import chdtrc, chdtri
-
-    normal = generator.standard_normal((rows, columns))
-    if share == 0.0 or columns == 0:
-        return normal
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    squared = chdtri(columns, (1.0 - share) * (1.0 - generator.random((rows, 1))))
-    mean_square = chdtrc(columns + 2, chdtri(columns, 1.0 - share)) / (1.0 - share)
-    return np.asarray(normal / np.where(length > 0.0, length, 1.0) * np.sqrt(squared / mean_square))
-
-
-@dataclass(frozen=True, repr=False)
-class NoiseMixture:
-    """A mixture of normals of mean 0 and variance 1, with means away from zero (TL 2.10): Σ ωᵢ N(μᵢ, σ²), ωᵢ equal."""
-
-    means: Array  # μᵢ
-    within: float  # σ²: the variance of each normal
-
-    @classmethod
-    def draw(cls, within: float, generator: np.random.Generator) -> NoiseMixture:
-        """Draw the means in pairs ±m and scale them so that the variance of the mixture is 1."""
-        sizes = generator.uniform(SMALLEST_MEAN, 2.0 - SMALLEST_MEAN, MEANS)
-        sizes *= np.sqrt((1.0 - within) / (sizes**2).mean())
-        return cls(np.concatenate([-sizes, sizes]), within)
-
-    def rows(self, rows: int, columns: int, generator: np.random.Generator) -> Array:
-        """Return rows whose cells are independent draws from the mixture."""
-        shape = (rows, columns)
-        chosen = self.means[generator.integers(len(self.means), size=shape)]
-        return np.asarray(chosen + np.sqrt(self.within) * generator.standard_normal(shape))
-
 
 # Between cells and normal scores: ranks to scores (TL 2.5), and noisy scores back to values of the column (TL 2.7).
 
@@ -149,8 +78,23 @@ def noisy_cells(
     return cells.take(pa.array(source))
 
 
-Kind = Literal["correlated", "uncorrelated", "normal-scores", "mixture"]
-KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated", "normal-scores", "mixture")
+def noisy_components(scores: Array, noise: Array, shrinkage: float, generator: np.random.Generator) -> Array:
+    """Return components at noisy normal scores, (Φ⁻¹(P(s)) + noise)/shrinkage, between values of the component."""
+    from scipy.special import ndtr
+
+    rows, ranks = len(scores), np.arange(len(scores))
+    altered = np.empty_like(scores)
+    for place, component in enumerate(scores.T):
+        order = sort_rows(component, generator)
+        normal: Array = np.empty(rows)
+        normal[order] = normal_scores(ranks, rows)
+        share = ndtr((normal + noise[:, place]) / shrinkage)
+        altered[:, place] = np.interp(share * rows - 0.5, ranks, component[order])
+    return altered
+
+
+Kind = Literal["correlated", "uncorrelated", "normal-scores", "mixture", "density"]
+KINDS: tuple[Kind, ...] = ("correlated", "uncorrelated", "normal-scores", "mixture", "density")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +106,11 @@ class Noise(MatrixMethod):
     the covariance equal those of the original in expectation. "mixture" noise is correlated, and drawn from normals
     with means away from zero, so that few cells change little (TL 2.9). "normal-scores" adds correlated noise to the
     normal scores of the ranks, and returns to the values of the column: the distribution of each column is kept
-    (TL 2.5–2.7).
+    (TL 2.5–2.7). "density" noise is correlated, and larger for a row whose neighbours are far away: the noise of row i
+    has the covariance b·s_i²·Σ, with s_i² = 1 on average.
+
+    With a ``basis`` noise is added to white scores. Noise that is uncorrelated there is correlated in the columns, so
+    that "correlated" and "uncorrelated" are then the same.
 
     The manifest reports level, kind and correction, and ``release.estimate`` recovers means, variances, covariances,
     correlations and slopes of numeric columns from them, with a standard error. A missing cell stays missing.
@@ -184,12 +132,16 @@ class Noise(MatrixMethod):
 
     name: ClassVar[str] = "noise"
     theory: ClassVar[str] = "noise"
-    block_effect: ClassVar[str] = "scales and categories are decided from a sample"
+    block_effect: ClassVar[str] = (
+        "scales and categories are decided from a sample; a basis and densities are those of a random block"
+    )
     manifest_notes: ClassVar[Mapping[str, str]] = {
         **MatrixMethod.manifest_notes,
         "noise level": "variance of the noise, as a multiple of the variance of the data",
         "corrected": "whether mean and variance were corrected",
         "correlated": "whether the noise of different columns has the correlations of the data",
+        "basis": "basis in which noise was added",
+        "uneven": "whether rows in sparse regions got more noise than others",
         "recoverable": "columns whose moments can be recovered from the released ones",
         "limited": "columns whose numbers were clipped to a range after noise was added",
     }
@@ -197,8 +149,8 @@ class Noise(MatrixMethod):
     kind: Kind = reported_option(
         Choice(KINDS),
         'The noise: normal with the correlations of the data ("correlated") or without correlations ("uncorrelated"), '
-        'correlated noise on the normal scores of the ranks ("normal-scores"), or correlated noise from a mixture of '
-        'normals ("mixture").',
+        'correlated noise on the normal scores of the ranks ("normal-scores"), correlated noise from a mixture of '
+        'normals ("mixture"), or correlated noise that is larger for rows in sparse regions ("density").',
         default="correlated",
     )
     level: float = reported_option(
@@ -225,6 +177,18 @@ class Noise(MatrixMethod):
         default=0.25,
         unit="share of the variance of the noise",
     )
+    neighbours: int = reported_option(
+        Whole(at_least=1),
+        'For kind="density": the distance to the nearest row of this number, such as the 5th, tells how isolated a '
+        "row is.",
+        default=5,
+        unit="rows",
+    )
+    basis: SpectralBasis = basis_option(
+        "Noise is added to the scores of the components, and projected back. In principal or independent components "
+        "its covariance is that of the data, times the level; in clusters it is that of each cluster, and moments are "
+        "not recovered."
+    )
     clip: bool = reported_option(
         Flag(),
         "Clip numbers to the range of their column. Without it only declared domains, and the range of sampling "
@@ -248,7 +212,7 @@ class Noise(MatrixMethod):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> NoisePlan:
         """Make the plan; the noise is drawn when a block is transformed."""
-        plan = ScoresPlan if self.kind == "normal-scores" else NoisePlan
+        plan = ScoresPlan if self.kind == "normal-scores" and self.basis == "columns" else NoisePlan
         return plan(self.setup(survey, schema, randomness), self)
 
 
@@ -265,25 +229,56 @@ class NoisePlan(MatrixPlan):
             if one.missing is not None:
                 known[matrix[:, one.missing] > 0.0, one.position] = np.nan
                 fixed.append(one.missing)
-        noisy = self.add_noise(known, number)
+        noisy = self.add_noise(known, number) if self.basis is None else self._add_to_scores(matrix, number)
         noisy[:, fixed] = matrix[:, fixed]  # a missing cell stays missing, and no other becomes it
         return np.where(np.isnan(noisy), matrix, noisy)
+
+    @property
+    def basis(self) -> PartsBasis | None:
+        """The basis in whose scores noise is added, or None; scales by density are those of principal components."""
+        chosen = self.method.basis
+        if chosen == "columns":
+            return "svd" if self.method.kind == "density" else None
+        return chosen
+
+    def _add_to_scores(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
+        """Return the matrix with noise on its white scores; rows without a number get one drawn for the projection."""
+        from sfumato.methods.components.parts import alter_parts
+
+        assert self.basis is not None
+        stream = self.setup.randomness.stream
+        filled = impute(matrix, self.setup.encoder, stream(f"imputation {number}"))
+        return alter_parts(filled, self.basis, stream(f"noise {number}"), self._alter_scores)
+
+    def _alter_scores(self, scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return white scores with noise; their mean is 0, so that Kim's correction is a division."""
+        method = self.method
+        noise = np.sqrt(method.level) * self._draw_white(len(scores), scores.shape[1], generator)
+        if method.kind == "density":
+            noise *= density_scales(scores, method.neighbours, generator)[:, None]
+        if method.kind == "normal-scores":
+            return noisy_components(scores, noise, self._shrinkage, generator)
+        return np.asarray((scores + noise) / self._shrinkage)
+
+    @property
+    def _shrinkage(self) -> float:
+        """Kim's d₁ = √(1 + b), or 1 without the correction."""
+        return float(np.sqrt(1.0 + self.method.level)) if self.method.correct else 1.0
 
     def add_noise(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """Return the matrix with noise; NaN is missing and stays missing."""
         generator = self.setup.randomness.stream(f"noise {number}")
         noise = self._draw_noise(matrix, generator)
-        # Kim: (x̃ + (d₁ − 1) μ) / d₁ with d₁ = √(1 + b)
-        shrinkage = np.sqrt(1.0 + self.method.level) if self.method.correct else 1.0
         masked = matrix + np.sqrt(self.method.level) * noise
-        return np.asarray((masked + (shrinkage - 1.0) * _mean(matrix)) / shrinkage)
+        # Kim: (x̃ + (d₁ − 1) μ) / d₁
+        return np.asarray((masked + (self._shrinkage - 1.0) * mean_of(matrix)) / self._shrinkage)
 
     def _draw_noise(self, matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Return noise with the covariance of the columns, or only with their variances."""
         if self.method.kind != "uncorrelated":
             root = loadings(matrix)
             return self._draw_white(len(matrix), len(root), generator) @ root
-        spread, noise = _spread(matrix), np.zeros(matrix.shape)
+        spread, noise = spread_of(matrix), np.zeros(matrix.shape)
         varied = spread > 0.0
         noise[:, varied] = self._draw_white(len(matrix), int(varied.sum()), generator) * spread[varied]
         return noise
@@ -317,9 +312,19 @@ class NoisePlan(MatrixPlan):
 
     @property
     def recoverable(self) -> tuple[str, ...]:
-        """Columns whose moments follow from the released ones: numbers to which noise was added as they are."""
+        """Columns whose moments follow from the released ones: numbers to which noise was added as they are.
+
+        In a basis, the covariance of the noise is that of all rows with drawn numbers for missing ones. So it is not
+        known for the rows that have a number in a column with missing cells; and in clusters it is that within these.
+        """
+        if self.basis == "clusters" or self.method.kind == "normal-scores":
+            return ()
         kinds = ColumnKind.CONTINUOUS, ColumnKind.WHOLE
-        return tuple(one.name for one in self.setup.encoder.numbers if not one.logged and one.kind in kinds)
+        return tuple(
+            one.name
+            for one in self.setup.encoder.numbers
+            if not one.logged and one.kind in kinds and (self.basis is None or one.missing is None)
+        )
 
     @property
     def notes(self) -> Mapping[str, object]:
@@ -327,7 +332,9 @@ class NoisePlan(MatrixPlan):
             **super().notes,
             "noise level": self.method.level,
             "corrected": self.method.correct,
-            "correlated": self.method.kind != "uncorrelated",
+            "correlated": self.method.kind != "uncorrelated" or self.basis is not None,
+            "basis": self.method.basis,
+            "uneven": self.method.kind == "density",
             "recoverable": list(self.recoverable),
             "limited": [number.name for number in self.setup.encoder.numbers if number.name not in self.free],
         }
@@ -352,7 +359,3 @@ class ScoresPlan(NoisePlan):
     @cached_property
     def free(self) -> tuple[str, ...]:
         return ()  # values are those of the column, or between them
-
-    @property
-    def recoverable(self) -> tuple[str, ...]:
-        return ()

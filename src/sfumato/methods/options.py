@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING
-from typing import Any
+from typing import Any, Literal
 
 from sfumato.errors import OptionError
 from sfumato.methods.search_budget import require_search
-from sfumato.params import GROUP_SIZES, Checked, Number, OrNone, Range, Whole, option, require_number
+from sfumato.params import GROUP_SIZES, Checked, Choice, Number, OrNone, Range, Whole, option, require_number
 from sfumato.table.encoder import require_logs
 
 SECONDS = 60.0  # enough for exact recodings of about ten columns
@@ -45,6 +45,21 @@ def logs_option(meaning: str = "", default: str = "auto") -> Any:
     )
     range = Checked('"auto", "never" or a tuple of column names', lambda value, name: require_logs(value))
     return reported_option(range, meaning, default=default)
+
+
+SpectralBasis = Literal["columns", "svd", "ica", "clusters"]
+SPECTRAL_BASES: tuple[SpectralBasis, ...] = ("columns", "svd", "ica", "clusters")
+
+
+def basis_option(effect: str) -> Any:
+    """Declare the option ``basis``, in which a method works; ``effect`` says what it then does."""
+    return reported_option(
+        Choice(SPECTRAL_BASES),
+        f'Basis in which the method works: the "columns" themselves; principal components ("svd") or independent '
+        f'components ("ica") of all rows; or the independent components of each of the "clusters" of about 200 '
+        f"similar rows. {effect}",
+        default="columns",
+    )
 
 
 def budget_option(meaning: str) -> Any:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
 
 
-def sort_rows(codes: NDArray[np.integer], generator: np.random.Generator) -> NDArray[np.int64]:
+def sort_rows(codes: NDArray[np.number], generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the rows in the order of their codes; rows with the same code are in random order."""
     shuffled = generator.permutation(len(codes))
     return np.asarray(shuffled[np.argsort(codes[shuffled], kind="stable")])

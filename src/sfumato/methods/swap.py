@@ -10,14 +10,18 @@ import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
-from sfumato.methods.options import reported_option
+from sfumato.methods.components.parts import ComponentsPlan, alter_parts
+from sfumato.methods.matrix import matrix_setup
+from sfumato.methods.options import SpectralBasis, basis_option, reported_option
 from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
 from sfumato.params import Checked, Choice, Probability, Share, Whole, require_names
+from sfumato.table.encoder import Encoder
 from sfumato.table.groups import group_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.methods.components.restore import Marginals
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -49,7 +53,7 @@ def within_groups(groups: Rows, share: float, generator: np.random.Generator) ->
     return source
 
 
-def between_near_ranks(codes: NDArray[np.integer], window: int, share: float, generator: np.random.Generator) -> Rows:
+def between_near_ranks(codes: NDArray[np.number], window: int, share: float, generator: np.random.Generator) -> Rows:
     """Return the row from which each row gets its cell: one whose rank is at most ``window`` away (Moore 1996).
 
     Of the pairs of ranks, a random ``share`` exchanges cells.
@@ -72,7 +76,7 @@ def random_subsets(rows: int, subsets: int, generator: np.random.Generator) -> N
     return labels
 
 
-def between_subsets(codes: NDArray[np.integer], subsets: Rows, generator: np.random.Generator) -> Rows:
+def between_subsets(codes: NDArray[np.number], subsets: Rows, generator: np.random.Generator) -> Rows:
     """Return the row from which each row gets its cell: the one of the same rank in the next subset.
 
     (Carlson and Salabasis 2002.) A row that is in no subset exchanges its cell with the row of the next higher rank.
@@ -103,6 +107,9 @@ class Swap(Method):
     exchanges them within clusters of similar rows. "between-subsets" divides the rows at random and gives every row the
     value of the same rank in another subset (Carlson and Salabasis).
 
+    With a ``basis`` the scores of each component are exchanged in this way, and projected back: relations between
+    columns are kept better, and released numbers are no longer those of the column. "within-classes" has no such form.
+
     Missing cells move like other cells; in ranks they come last, and categories are in the order of their values. Each
     column is swapped independently. Released cells are cells of the original, so that extreme values stay visible, and
     with several columns the swaps that keep relations hardly hide anybody: the method promises no privacy.
@@ -121,6 +128,10 @@ class Swap(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "swapped columns": "columns whose cells were exchanged between rows",
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
+        "basis": "basis whose components were exchanged; values of columns are then not kept",
+        "logarithms": "columns that were log-transformed",
+        "matrix columns": "number of columns of the matrix",
+        "mixtures": "columns that were treated as a number and values that many rows share",
     }
 
     kind: Kind = reported_option(
@@ -157,9 +168,20 @@ class Swap(Method):
         Whole(at_least=2), 'Number of random subsets, for kind="between-subsets".', default=2, unit="subsets"
     )
 
+    basis: SpectralBasis = basis_option(
+        "The scores of each component are exchanged, with all columns encoded as one matrix, and projected back. In "
+        "clusters they are exchanged within each of these, and a window is a share of its rows."
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "classes", tuple(self.classes))
+        if self.basis != "columns" and self.kind == "within-classes":
+            raise OptionError(
+                "Columns that stay as they are need the basis of the columns: a component mixes all columns.",
+                found=f'kind="within-classes", basis={self.basis!r}',
+                fix='basis="columns", or another kind',
+            )
         if self.share == 0.0:
             raise OptionError("share must be above 0.", found="0, which exchanges nothing")
         if bool(self.classes) != (self.kind == "within-classes"):
@@ -169,7 +191,7 @@ class Swap(Method):
                 fix='for example kind="within-classes", classes=("sex",)',
             )
 
-    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SwapPlan:
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SwapPlan | ComponentSwapPlan:
         """Make the plan; the exchanges are drawn when a block is transformed."""
         setup = Permutation.of(survey, schema, randomness, staying=self.classes)
         least = {"rank": 1.0 / self.window, "between-subsets": float(self.subsets)}.get(self.kind, 0.0)
@@ -181,7 +203,27 @@ class Swap(Method):
                 found=f"{setup.rows:,} rows in {setup.blocks:,} blocks",
                 fix="a larger window" if self.kind == "rank" else "fewer subsets",
             )
+        if self.basis != "columns":
+            return ComponentSwapPlan(matrix_setup(survey, schema, randomness, atoms=True), self, setup.rows)
         return SwapPlan(setup, self)
+
+    def source(self, codes: NDArray[np.number], groups: NDArray[np.int64], generator: np.random.Generator) -> Rows:
+        """Return the row from which each row gets its cell in a column, or its score in a component."""
+        if self.kind == "rank":
+            return between_near_ranks(codes, max(1, int(self.window * len(codes))), self.share, generator)
+        if self.kind == "between-subsets":
+            return between_subsets(codes, groups, generator)
+        return within_groups(groups, self.share, generator)
+
+    def subsets_of(self, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the random subset of each row; all rows are together if the kind has no subsets."""
+        if self.kind == "between-subsets":
+            return random_subsets(rows, min(self.subsets, rows), generator)
+        return np.zeros(rows, dtype=np.int64)
+
+    def ranks_in_window(self, rows: int) -> dict[str, int]:
+        """Return the note about the window, if there is one."""
+        return {"ranks in a window": max(1, int(self.window * rows))} if self.kind == "rank" else {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,45 +234,62 @@ class SwapPlan(PermutationPlan):
 
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
         generator = self.setup.randomness.stream(f"swap {number}")
-        method, groups = self.method, self._groups(block, generator)
-        sources = {}
-        for name in self.setup.moving:
-            if method.kind == "rank":
-                ranks = max(1, int(method.window * block.rows))
-                sources[name] = between_near_ranks(block.coded(name).codes, ranks, method.share, generator)
-            elif method.kind == "between-subsets":
-                sources[name] = between_subsets(block.coded(name).codes, groups, generator)
-            else:
-                sources[name] = within_groups(groups, method.share, generator)
-        return sources
+        groups = self._groups(block, generator)
+        return {name: self.method.source(block.coded(name).codes, groups, generator) for name in self.setup.moving}
 
     def _groups(self, block: Table, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the class, cluster or subset of each row."""
         if self.method.kind == "within-classes":
             return group_labels(block, self.method.classes)
         if self.method.kind == "within-clusters":
-            return clusters(block, self.method.size)
-        if self.method.kind == "between-subsets":
-            return random_subsets(block.rows, min(self.method.subsets, block.rows), generator)
-        return np.zeros(block.rows, dtype=np.int64)
+            return clusters(Encoder.fit(block).encode(block), self.method.size)
+        return self.method.subsets_of(block.rows, generator)
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        notes: dict[str, Any] = {"swapped columns": list(self.setup.moving)}
-        if self.method.kind == "rank":
-            notes["ranks in a window"] = max(1, int(self.method.window * self.setup.rows))
-        return notes
+        swapped = {"swapped columns": list(self.setup.moving)}
+        return {**swapped, **self.method.ranks_in_window(self.setup.rows), "basis": "columns"}
 
 
-def clusters(block: Table, size: int) -> NDArray[np.int64]:
+@dataclass(frozen=True, repr=False)
+class ComponentSwapPlan(ComponentsPlan):
+    """Exchange the scores of components within each block, each part of which has a basis of its own."""
+
+    method: Swap
+    rows: int  # of the table
+
+    @property
+    def marginals(self) -> Marginals:
+        return "free"
+
+    def swap_components(
+        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
+    ) -> NDArray[np.float64]:
+        assert self.method.basis != "columns"
+        return alter_parts(filled, self.method.basis, self.setup.randomness.stream(f"swap {number}"), self._exchange)
+
+    def _exchange(self, scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+        """Return scores that were exchanged between rows, each component by itself."""
+        if self.method.kind == "within-clusters":
+            groups = clusters(scores, self.method.size)
+        else:
+            groups = self.method.subsets_of(len(scores), generator)
+        return np.column_stack([score[self.method.source(score, groups, generator)] for score in scores.T])
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        # not "swapped columns", whose values are kept; in a cluster the window is that of its rows
+        window = {} if self.method.basis == "clusters" else self.method.ranks_in_window(self.rows)
+        return {**super().notes, **window, "basis": self.method.basis}
+
+
+def clusters(matrix: NDArray[np.float64], size: int) -> NDArray[np.int64]:
     """Return the cluster of each row: cells of ``size`` to 2·size − 1 rows, cut along principal components.
 
-    The rows are encoded with all columns standardised; a cell is halved along the component with the largest range.
+    A cell is halved along the component with the largest range.
     """
     from sfumato.kernels.eigenvectors import principal_axes
     from sfumato.kernels.neighbours import median_cells
-    from sfumato.table.encoder import Encoder
 
-    matrix = Encoder.fit(block).encode(block)
     centred = matrix - matrix.mean(axis=0)
     return median_cells(centred @ principal_axes(centred).vectors, size)

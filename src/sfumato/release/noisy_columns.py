@@ -39,10 +39,17 @@ if TYPE_CHECKING:
 #
 # With b_i the derivative of the estimate by the numbers of record i, and M_i its second derivative divided by 2, normal
 # noise causes the variance Σ (b_iᵀ R b_i − 2 tr(M_i R M_i R)).
+#
+# Noise by density is uneven: r_i has the covariance s_i²·R with s_i² = 1 on average over all rows. The moments of all
+# rows are recovered as before; those of a part of the rows are not, except means, because the s_i² of the part are not
+# known. They are correlated with the data as well, so that the variance above would be too small. The sum of the
+# squared influences of the released rows holds the noise of each row as it is, beside the spread of the data: it is an
+# upper bound.
 
 
 ROUNDING_VARIANCE = 1.0 / 12.0  # of whole numbers, if the noise is wide enough (Sheppard)
 WIDE_ENOUGH = 0.4  # standard deviation of the noise, in whole numbers, from which Sheppard's correction is accurate
+UNEVEN = "rows have more or less noise by their density, so that the standard error is an upper bound"
 NARROW = "rounding removed a part of the noise, so that the value is not exact on average"
 
 
@@ -53,6 +60,7 @@ class AdditiveNoise:
     level: float  # b: variance of the noise, as a multiple of the variance of the data
     correlated: bool  # whether the noise of different columns has the correlations of the data
     corrected: bool  # whether Kim's correction was applied
+    uneven: bool = False  # whether rows in sparse regions have more noise than others
 
     @property
     def shrinkage(self) -> float:
@@ -77,6 +85,7 @@ def read_noise(manifest: Manifest) -> AdditiveNoise | None:
         level=float(level),
         correlated=manifest.notes.get("correlated") is True,
         corrected=manifest.notes.get("corrected") is True,
+        uneven=manifest.notes.get("uneven") is True,
     )
 
 
@@ -130,6 +139,7 @@ class NoisyColumns:
     share: Array  # of each covariance of x* that is noise
     moved: Array  # (d − 1)/d of columns with noise
     narrow: bool  # whether a rounded column has too little noise for Sheppard's correction
+    uneven: bool  # whether the noise of a part of the rows is not that of all
 
     @classmethod
     def of(
@@ -146,7 +156,13 @@ class NoisyColumns:
         wide = np.sqrt(np.maximum(np.diag(share * spread), 0.0)) >= WIDE_ENOUGH * divisor
         steps = np.diag(np.where(rounded & noisy & wide, ROUNDING_VARIANCE * divisor**2, 0.0))
         narrow = bool((rounded & noisy & ~wide & (np.diag(spread) > 0.0)).any())
-        return cls(released, stars, steps + share * (spread - steps), share, (divisor - 1.0) / divisor, narrow)
+        covariance, moved = steps + share * (spread - steps), (divisor - 1.0) / divisor
+        return cls(released, stars, covariance, share, moved, narrow, noise.uneven)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What an analyst should know about every estimate."""
+        return (*((NARROW,) if self.narrow else ()), *((UNEVEN,) if self.uneven else ()))
 
     def number(self, statistic: Statistic, places: Sequence[int], met: NDArray[np.bool_]) -> NoisyNumber:
         """Return a function of the moments of some columns, of the records that are complete and meet a condition."""
@@ -195,7 +211,7 @@ class NoisyColumns:
         total = float(one.influence @ one.influence) + taken
         return Correction(
             value=one.value,
-            by_method=by_noise,
+            by_method=max(total, by_noise) if self.uneven else by_noise,
             total=max(total, by_noise),
             released=one.released,
             records=one.records,
@@ -226,9 +242,8 @@ def recover(
     """
     columns = NoisyColumns.of(released, noise, rounded, np.ones(released.shape[1], dtype=bool))
     places, every = range(released.shape[1]), np.ones(len(released), dtype=bool)
-    notes = (NARROW,) if columns.narrow else ()
     numbers = [columns.correction(columns.number(part, places, every)) for part in parts]
-    return tuple(one.estimate(str(part), confidence, notes) for part, one in zip(parts, numbers, strict=True))
+    return tuple(one.estimate(str(part), confidence, columns.notes) for part, one in zip(parts, numbers, strict=True))
 
 
 def correct_noise(
@@ -248,7 +263,7 @@ def correct_noise(
     )
     limited = [name for name in wanted.columns if name in _names(manifest.notes.get("limited"))]
     clipped = f"numbers of {', '.join(limited)} were clipped to a range, so that the value is not exact on average"
-    notes = [*([NARROW] if columns.narrow else []), *([clipped] if limited else [])]
+    notes = [*columns.notes, *([clipped] if limited else [])]
     found = [_read_noisy(part, columns, rows, numeric, noisy) for part in wanted.parts()]
     if any(one is None for one in found):
         return None
@@ -286,6 +301,8 @@ def _read_noisy(
     function = Mean(inner.column) if isinstance(inner, Sum) else inner
     if not set(function.columns) <= set(numeric):
         return None
+    if columns.uneven and part.where.columns and not isinstance(function, Mean):
+        return None
     places = [numeric.index(name) for name in function.columns]
     one = columns.number(function, places, rows.meets(part.where))
     return one.times(float(one.records)) if isinstance(inner, Sum) else one
@@ -307,7 +324,7 @@ def _fit_noisy(
     regression = Regression("0", tuple(map(str, range(1, len(names)))))
     every = np.ones(len(points), dtype=bool)
     numbers = [columns.number(part, range(len(names)), every) for part in regression.parts()]
-    notes = (NOISY, *((NARROW,) if columns.narrow else ()))
+    notes = (NOISY, *columns.notes)
     return tuple(
         columns.correction(one).coefficient(name, model, notes) for name, one in zip(model.terms, numbers, strict=True)
     )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import OptionError
-from sfumato.methods.noise import Noise, NoiseMixture, resample_rows
+from sfumato.methods.noise import Noise
+from sfumato.methods.noise_rows import NoiseMixture, resample_rows
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema

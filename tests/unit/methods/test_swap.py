@@ -26,6 +26,7 @@ from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
+from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
 METHODS = [
@@ -165,7 +166,8 @@ class TestRelations:
         assert shift[1] > 5.0 * shift[0]
 
     def test_clusters_have_the_asked_size(self, people):
-        labels = clusters(Table.from_arrow(pa.Table.from_pandas(people)), 7)
+        table = Table.from_arrow(pa.Table.from_pandas(people))
+        labels = clusters(Encoder.fit(table).encode(table), 7)
         sizes = np.bincount(labels)
         assert sizes.min() >= 7
         assert sizes.max() < 14

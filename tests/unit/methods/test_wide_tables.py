@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sfumato.measures.privacy.attacks.noise_stripping import strip_noise
-from sfumato.methods.noise import loadings
+from sfumato.methods.noise_rows import loadings
 from sfumato.methods.shuffle import RankedColumn, shuffle_columns
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube

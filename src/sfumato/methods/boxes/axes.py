@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.methods.partition import BoxPartition, SetLabels
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, ExtremesOf, MissingIn, MomentsOf, Question
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import Ends, Tree, node_ends
@@ -305,6 +306,32 @@ def _make_set_axis(answers: Answers, schema: Schema, name: str, kind: Kind, like
 
 def _cut_by_tree(axis: SetAxis) -> SetAxis:
     return axis if axis.tree is None else replace(axis, steps=steps_of_categories(axis.tree, axis.values, axis.name))
+
+
+def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
+    """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
+    assert axis.tree is not None
+    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][boxes.order]
+    first = np.minimum.reduceat(positions, boxes.starts[:-1])  # −1 if a value is missing
+    last = np.maximum.reduceat(positions, boxes.starts[:-1])
+    covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
+    labels = [node for level in axis.tree.names for node in level]
+    offsets = np.cumsum([0, *map(len, axis.tree.names)])
+    label_of = offsets[covering.levels] + covering.nodes
+    label_of[first < 0] = len(labels) - 1  # the root, even if a node below it covers all values but the missing one
+    label_of[last < 0] = len(labels)
+    return SetLabels(pa.array([*labels, None], pa.string()), label_of)
+
+
+def values_by_node(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
+    """Return the values below each node of the column's tree, by the node's name."""
+    assert axis.tree is not None
+    below: dict[str, set[str | None]] = {}
+    for level in range(axis.tree.levels):
+        for value, node in axis.tree.level(level).items():
+            below.setdefault(node, set()).add(value)
+    below[axis.tree.names[-1][0]].add(None)
+    return {node: frozenset(values) for node, values in below.items()}
 
 
 def box_widths(axes: Axes, low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,13 @@ from sfumato.methods.boxes.sensitivities import (
     sensitivities,
     statistics_to_keep,
 )
-from sfumato.methods.options import budget_option, group_size_option, reported_option
+from sfumato.methods.options import (
+    SpectralBasis,
+    basis_option,
+    budget_option,
+    group_size_option,
+    reported_option,
+)
 from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
@@ -116,6 +122,7 @@ class Boxes(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "kept": "statistics that were kept accurate",
         "edges": "where the faces of boxes are placed",
+        "basis": "basis along whose directions boxes were cut",
         "overlap": "a warning that boxes may overlap",
         "l": "smallest number of different values of each protected column in a box",
         "protected by l": "columns that have at least l different values in every box",
@@ -239,6 +246,10 @@ class Boxes(Method):
         "between boxes, so that boxes may overlap and become narrower.",
         default="none",
     )
+    basis: SpectralBasis = basis_option(
+        "Numbers are cut along the components, with oblique cuts, and categories as they are. Boxes are released as "
+        "hulls in the columns, which hold their records but may overlap. Not with cells, trees, a search or a ledger."
+    )
     rules: Sequence[str] = reported_option(
         Checked("list of rules", _require_rules),
         'Expert rules in words, such as "income matters most when age is young". A rule changes the importance of its '
@@ -268,6 +279,15 @@ class Boxes(Method):
         if self.search is not None and self.overlap == "allowed" and self.edges == "cells":
             raise OptionError(
                 "Boxes that may overlap must have edges='hull'.", found="overlap='allowed' with edges='cells'"
+            )
+
+        cut_by_columns = self.edges == "cells" or self.categories == "tree" or self.search is not None
+        if self.basis != "columns" and cut_by_columns:
+            raise OptionError(
+                "Cells, trees and searches place cuts at values of columns, and components have none.",
+                found=f"basis={self.basis!r}, edges={self.edges!r}, categories={self.categories!r}, "
+                f"{'no' if self.search is None else 'a'} search",
+                fix='basis="columns"; or edges="hull", categories="sets" and no search',
             )
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> BoxesPlan:

@@ -235,6 +235,27 @@ def round_outward(numbers: NDArray[np.float64], outward: np.ufunc) -> NDArray[np
     return limit(np.where(np.isfinite(rounded), rounded, numbers), numbers)
 
 
+def boxes_to_keep(
+    boxes: BoxPartition, values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, suppress: float
+) -> NDArray[np.bool_]:
+    """Mark the boxes to release: all but the widest, which may contain at most the share ``suppress`` of the rows.
+
+    Only boxes that cost more than twice the average per record are suppressed: suppression is meant for outliers, and
+    the allowed share need not be used up.
+    """
+    is_kept = np.ones(boxes.count, dtype=bool)
+    if suppress:
+        from sfumato.methods.boxes import cut_kernels as kernel
+
+        low, high = kernel.hulls(values, boxes.order, boxes.starts)
+        box_weight = np.add.reduceat(weights[boxes.order].astype(np.float64), boxes.starts[:-1], axis=0)
+        cost = (box_weight * box_widths(axes, low, high)).sum(axis=1) / boxes.sizes
+        costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=boxes.sizes))
+        costly = costly[np.argsort(-cost[costly], kind="stable")]
+        is_kept[costly[np.cumsum(boxes.sizes[costly]) <= suppress * boxes.order.size]] = False
+    return is_kept
+
+
 # The partition of a table with columns that are cut by their trees: cuts, then a second look at the costly boxes.
 #
 # Splitting off the children of a node leaves records over whose children are too few for a box. They remain at the

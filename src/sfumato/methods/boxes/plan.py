@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import OptionError
-from sfumato.methods.boxes.axes import Axes, SetAxis, box_widths
+from sfumato.methods.boxes.axes import Axes, SetAxis, nodes, values_by_node
 from sfumato.methods.boxes.optimality import OptimalityInput
-from sfumato.methods.boxes.partition import BoxWeights, partition, problem_of
+from sfumato.methods.boxes.partition import BoxWeights, SampledRows, boxes_to_keep, partition, problem_of
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.partition import BoxPartition, Routes, SetLabels, label_sets
 from sfumato.plan.claims.containment import AtMostNames, Containment
@@ -33,40 +33,16 @@ if TYPE_CHECKING:
     from sfumato.methods.boxes.edges import Edges, Faces
     from sfumato.methods.boxes.search import SearchedBoxes
     from sfumato.methods.boxes.sensitivities import Kept, Sensitivities
+    from sfumato.methods.options import SpectralBasis
     from sfumato.methods.search_budget import SearchBudget
     from sfumato.plan.earlier_releases import EarlierReleases
     from sfumato.randomness import Randomness
     from sfumato.table.groups import GroupCounts, PeopleCounts
 
 
-def nodes(boxes: BoxPartition, ranks: NDArray[np.float64], axis: SetAxis) -> SetLabels:
-    """Return the lowest node of the column's tree that covers each box; the root also covers a missing value."""
-    assert axis.tree is not None
-    positions = axis.tree.positions(axis.values, column=axis.name)[ranks.astype(np.int64)][boxes.order]
-    first = np.minimum.reduceat(positions, boxes.starts[:-1])  # −1 if a value is missing
-    last = np.maximum.reduceat(positions, boxes.starts[:-1])
-    covering = axis.tree.covering(np.maximum(first, 0), np.maximum(last, 0))
-    labels = [node for level in axis.tree.names for node in level]
-    offsets = np.cumsum([0, *map(len, axis.tree.names)])
-    label_of = offsets[covering.levels] + covering.nodes
-    label_of[first < 0] = len(labels) - 1  # the root, even if a node below it covers all values but the missing one
-    label_of[last < 0] = len(labels)
-    return SetLabels(pa.array([*labels, None], pa.string()), label_of)
-
-
-def values_by_node(axis: SetAxis) -> Mapping[str | None, frozenset[str | None]]:
-    """Return the values below each node of the column's tree, by the node's name."""
-    assert axis.tree is not None
-    below: dict[str, set[str | None]] = {}
-    for level in range(axis.tree.levels):
-        for value, node in axis.tree.level(level).items():
-            below.setdefault(node, set()).add(value)
-    below[axis.tree.names[-1][0]].add(None)
-    return {node: frozenset(values) for node, values in below.items()}
-
-
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
 OVERLAP = f"boxes may overlap: {ATTACK}; with overlap='none' they do not overlap and are a few per cent wider"
+OBLIQUE = f"boxes may overlap: {ATTACK}; they are the hulls, in the columns, of what was cut along components"
 BYTES_PER_CELL = 40  # coordinate, weight and two faces, these twice while the rows are shuffled
 NODES = "boxes may overlap, because a node of a tree also covers what the nodes below it cover"
 BOXES_PER_BLOCK = 1 << 32  # so that box numbers are unique over all blocks
@@ -97,6 +73,8 @@ class BoxOptions(Protocol):
     def search(self) -> SearchBudget | float | None: ...
     @property
     def overlap(self) -> str: ...
+    @property
+    def basis(self) -> SpectralBasis: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,7 +138,8 @@ class BoxesPlan(Plan):
             "edges": self.options.edges,
             "l": self.diversity.l,
             "protected by l": list(self.diversity.columns),
-            **({"overlap": OVERLAP} if self._may_overlap else {"overlap": NODES} if self.axes.have_trees else {}),
+            "basis": self.options.basis,
+            **({"overlap": self._overlap} if self._overlap else {}),
         }
 
     @property
@@ -168,12 +147,13 @@ class BoxesPlan(Plan):
         return self.options.sequence == "values"
 
     def keep_together(self, earlier: EarlierReleases) -> BoxesPlan:
-        if self.blocks > 1 or self.options.search is not None or self.options.edges != "hull":
+        by_columns = self.options.edges == "hull" and self.options.basis == "columns"
+        if self.blocks > 1 or self.options.search is not None or not by_columns:
             raise OptionError(
-                "With a ledger the boxes are the hulls of whole units, found without a search and in one block.",
-                found=f"{self.blocks} blocks, edges {self.options.edges!r}, "
+                "With a ledger the boxes are the hulls of whole units in the columns, without a search, in one block.",
+                found=f"{self.blocks} blocks, edges {self.options.edges!r}, basis {self.options.basis!r}, "
                 f"{'no' if self.options.search is None else 'a'} search",
-                fix="the options search=None and edges='hull', and a table that fits into memory",
+                fix="search=None, edges='hull' and basis='columns', and a table that fits into memory",
             )
         return replace(self, earlier=earlier)
 
@@ -194,7 +174,7 @@ class BoxesPlan(Plan):
         cell_faces = edges.cell_faces(numbers, self.axes.numbers, along_axes.people)
         weights = self.sensitivities.of(block)
         if self.earlier is None:
-            boxes = self._partition(along_axes, values, weights, cell_faces)
+            boxes = self._cut(block, along_axes, values, weights, cell_faces, number)
         else:
             boxes = self._partition_units(block, along_axes, values, weights)
         searches: tuple[SearchTrace, ...] = ()
@@ -204,9 +184,9 @@ class BoxesPlan(Plan):
             boxes, searches = searched.boxes, (searched.trace,)
         if self.sensitivities.rules is not None:
             plain = replace(self.sensitivities, rules=None).of(block)
-            without = self._partition(along_axes, values, plain, cell_faces)
+            without = self._cut(block, along_axes, values, plain, cell_faces, number)
             rules = effects(self.sensitivities.rules, block, self.axes, values, without, boxes)
-        if self.diversity.is_joined(self.axes):
+        if self.diversity.is_joined(self.axes) and not self._is_oblique:
             boxes = self._join(block, along_axes, boxes, values, weights, number)
         faces = edges.faces(boxes, numbers, self.axes.numbers, along_axes.people)
         labels = [
@@ -219,6 +199,42 @@ class BoxesPlan(Plan):
         pools = None if self.pooled is None else BoxWeights.of(block.numbers(self.pooled), boxes)
         released = self._make_table(block, faces, labels, pools, box_of, origin, number)
         return Outcome(released, origin, Trace(searches=searches, rules=rules))
+
+    def _cut(
+        self,
+        block: Table,
+        protected: Protected,
+        values: NDArray[np.float64],
+        weights: NDArray[np.float32],
+        cell_faces: CellFaces | None,
+        number: int,
+    ) -> BoxPartition:
+        """Cut along the columns or, with diverse boxes, along the components of a basis."""
+        if not self._is_oblique:
+            return self._partition(protected, values, weights, cell_faces)
+        from sfumato.methods.boxes.oblique import cut_in_basis
+
+        everything = SampledRows(values, weights, self.diversity.protect(block, self.axes), self.axes)
+
+        def cut(
+            rows: NDArray[np.int64], axes: Axes, places: NDArray[np.float64], cost: NDArray[np.float32]
+        ) -> BoxPartition:
+            some, plan = block.take(rows), replace(self, axes=axes, edges=replace(self.edges, domain={}))
+            along = self.diversity.protect(some, axes, along_axes=True)
+            boxes = plan._partition(along, places, cost, None)
+            return plan._join(some, along, boxes, places, cost, number) if self.diversity.is_joined(axes) else boxes
+
+        assert self.options.basis != "columns"
+        return cut_in_basis(
+            self.axes,
+            values,
+            weights,
+            self.options.basis,
+            self.randomness.stream(f"basis {number}"),
+            least=2 * self._least,
+            is_enough=lambda rows: len(rows) >= self._least and everything.of(rows).is_diverse(self._least),
+            cut=cut,
+        )
 
     def _partition(
         self,
@@ -329,7 +345,7 @@ class BoxesPlan(Plan):
         )
 
     def show_in_cells(self, rows: Table, released: Table) -> Table | None:
-        if self.pooled is not None or self.axes.have_trees:
+        if self.pooled is not None or self.axes.have_trees or self._is_oblique:
             return None
         from sfumato.methods.boxes.together import find_boxes
 
@@ -348,8 +364,20 @@ class BoxesPlan(Plan):
         return self.options.k + self.options.slack
 
     @property
+    def _is_oblique(self) -> bool:
+        """Whether boxes are cut along components; without numbers there are none."""
+        return self.options.basis != "columns" and bool(self.axes.numbers)
+
+    @property
     def _may_overlap(self) -> bool:
-        return self.options.search is not None and self.options.overlap == "allowed"
+        return self._is_oblique or (self.options.search is not None and self.options.overlap == "allowed")
+
+    @property
+    def _overlap(self) -> str:
+        """The warning that boxes may overlap, or nothing."""
+        if self._may_overlap:
+            return OBLIQUE if self._is_oblique else OVERLAP
+        return NODES if self.axes.have_trees else ""
 
     @property
     def _readable(self) -> tuple[AtMostNames, ...]:
@@ -411,24 +439,3 @@ class OverlappingAnonymity(KAnonymity):
     def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
         finding = super().finding(tally)
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")
-
-
-def boxes_to_keep(
-    boxes: BoxPartition, values: NDArray[np.float64], weights: NDArray[np.float32], axes: Axes, suppress: float
-) -> NDArray[np.bool_]:
-    """Mark the boxes to release: all but the widest, which may contain at most the share ``suppress`` of the rows.
-
-    Only boxes that cost more than twice the average per record are suppressed: suppression is meant for outliers, and
-    the allowed share need not be used up.
-    """
-    is_kept = np.ones(boxes.count, dtype=bool)
-    if suppress:
-        from sfumato.methods.boxes import cut_kernels as kernel
-
-        low, high = kernel.hulls(values, boxes.order, boxes.starts)
-        box_weight = np.add.reduceat(weights[boxes.order].astype(np.float64), boxes.starts[:-1], axis=0)
-        cost = (box_weight * box_widths(axes, low, high)).sum(axis=1) / boxes.sizes
-        costly = np.flatnonzero(cost > 2.0 * np.average(cost, weights=boxes.sizes))
-        costly = costly[np.argsort(-cost[costly], kind="stable")]
-        is_kept[costly[np.cumsum(boxes.sizes[costly]) <= suppress * boxes.order.size]] = False
-    return is_kept

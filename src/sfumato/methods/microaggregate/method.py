@@ -14,13 +14,23 @@ from sfumato.methods.base import Method, require_rows
 from sfumato.methods.microaggregate.grouping import (
     COLUMNWISE,
     GROUPINGS,
+    RowGrouping,
+    SearchedGrouping,
     column_groups,
     draw_cells,
+    join_until_diverse,
     ranges,
     representatives,
     row_groups,
 )
-from sfumato.methods.options import budget_option, diversity_option, group_size_option, reported_option
+from sfumato.methods.options import (
+    SpectralBasis,
+    basis_option,
+    budget_option,
+    diversity_option,
+    group_size_option,
+    reported_option,
+)
 from sfumato.methods.partition import Routes, grow_routes, one_block
 from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.search_budget import SearchBudget
@@ -145,6 +155,9 @@ class Microaggregate(Method):
     have another value. With ``kind="each-column"`` or ``"optimal-1d"`` each column is k-anonymous only by itself, and
     ``values="draw"`` promises nothing: both need l = 1 if there is a sensitive column.
 
+    With ``basis="svd"`` or ``"ica"`` the distance of two rows is Mahalanobis's: that in scores without correlation, so
+    that columns that tell the same count once. What is promised is counted on the released rows as before.
+
     The registry name of the method is "mdav", for every kind.
 
     Examples
@@ -164,6 +177,7 @@ class Microaggregate(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "aggregated": "columns that are released with the values of groups",
         "groups": "what a group is made of: whole rows, or the values of one column",
+        "basis": "basis in which rows were compared",
         "means kept": "columns of numbers without missing cells, whose groups have their means",
     }
 
@@ -190,8 +204,20 @@ class Microaggregate(Method):
         f'groups. None: {SECONDS:g} s for kind="search", otherwise no search.'
     )
 
+    basis: SpectralBasis = basis_option(
+        "Rows are compared by the scores of the components, each with variance 1, and groups are released with the "
+        "values of their columns as before. In clusters no group crosses a cluster. Not for the kinds that group each "
+        'column by itself, nor for "projection".'
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.basis != "columns" and (self.is_columnwise or self.kind == "projection"):
+            raise OptionError(
+                "A basis of components needs groups of whole rows by their distances.",
+                found=f"basis={self.basis!r}, kind={self.kind!r}",
+                fix='basis="columns", or another kind',
+            )
         given = SECONDS if self.search is None and self.kind == "search" else self.search
         object.__setattr__(self, "search", None if given is None else SearchBudget.of(given))
         if self.is_columnwise and (self.search is not None or self.values == "range"):
@@ -288,7 +314,8 @@ class MicroaggregationPlan(Plan):
         groups = "the values of one column" if self.options.is_columnwise else "whole rows"
         means = [one.name for one in self.space.encoder.numbers if one.missing is None and one.kind is not Kind.DATE]
         kept = means if self.options.values == "mean" else []
-        return {"aggregated": list(self.space.encoder.names), "groups": groups, "means kept": kept}
+        names, basis = list(self.space.encoder.names), self.options.basis
+        return {"aggregated": names, "groups": groups, "basis": basis, "means kept": kept}
 
     def transform(self, block: Table, number: int) -> Outcome:
         columns, kinds = {}, {}
@@ -307,15 +334,7 @@ class MicroaggregationPlan(Plan):
             groups = {name: column_groups(block, name, options.k, options.kind, people) for name in names}
             trace = Trace()
         else:
-            budget = options.search if isinstance(options.search, SearchBudget) else None
-            searched = row_groups(
-                self.space.matrix(block),
-                options.k,
-                options.kind,
-                stream(f"groups {number}"),
-                sensitive=self.rules.columns_of(block),
-                budget=None if budget is None else budget.split(self.blocks),
-            )
+            searched = self._group_rows(block, number)
             groups, trace = dict.fromkeys(names, searched.groups), searched.trace
         if options.values == "range":
             shared = groups[names[0]]
@@ -327,6 +346,28 @@ class MicroaggregationPlan(Plan):
             }, trace
         is_median = options.values == "median"
         return {name: representatives(block, name, groups[name], median=is_median) for name in names}, trace
+
+    def _group_rows(self, block: Table, number: int) -> SearchedGrouping:
+        """Group whole rows, each part of the basis by itself; then groups that lack diversity are joined."""
+        options, sensitive, matrix = self.options, self.rules.columns_of(block), self.space.matrix(block)
+        budget = options.search.split(self.blocks) if isinstance(options.search, SearchBudget) else None
+        generator = self.randomness.stream(f"groups {number}")
+        if options.basis == "columns":
+            return row_groups(matrix, options.k, options.kind, generator, sensitive=sensitive, budget=budget)
+        from sfumato.methods.components.parts import parts_of
+
+        parts = parts_of(matrix, options.basis, self.randomness.stream(f"basis {number}"), least=2 * options.k)
+        labels, trace = np.zeros(block.rows, dtype=np.int64), Trace()
+        share = None if budget is None else budget.split(len(parts))
+        for part in parts:
+            scores = part.basis.scores if part.basis.rank else np.zeros((len(part.rows), 1))  # of equal rows
+            grouped = row_groups(scores, options.k, options.kind, generator, budget=share)
+            labels[part.rows] = grouped.groups.labels + labels.max() + 1
+            trace = Trace(searches=trace.searches + grouped.trace.searches)
+        if sensitive:
+            one = len(parts) == 1 and parts[0].basis.rank > 0
+            labels = join_until_diverse(parts[0].basis.scores if one else matrix, labels, sensitive)
+        return SearchedGrouping(RowGrouping(np.unique(labels, return_inverse=True)[1]), trace)
 
     def _kind(self, name: str, block: Table) -> Kind:
         """Return the kind of a released column: means of whole numbers have fractions."""

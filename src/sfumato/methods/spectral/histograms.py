@@ -10,10 +10,10 @@ import numpy as np
 
 from sfumato.errors import warn
 from sfumato.methods.base import require_rows
+from sfumato.methods.components.bases import principal
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup
 from sfumato.methods.options import group_size_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS
-from sfumato.methods.spectral.bases import principal
 from sfumato.params import Share
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import KAnonymity

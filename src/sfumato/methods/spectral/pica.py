@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import OptionError
+from sfumato.methods.components.bases import independent
+from sfumato.methods.components.clusters import Clustering, SizeChoice, side_by_side
 from sfumato.methods.options import reported_option
-from sfumato.methods.spectral.bases import independent
-from sfumato.methods.spectral.clusters import Clustering, SizeChoice, side_by_side
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
 from sfumato.params import Checked, Flag, Whole, require_int
 
@@ -92,7 +92,7 @@ class PartitionedIca(SwapMethod):
         setup = self.setup(survey, schema, randomness)
         if self.cluster_size != "auto":
             return PicaPlan(setup, self, int(self.cluster_size))
-        from sfumato.methods.spectral.clusters import smallest_private_size
+        from sfumato.methods.components.clusters import smallest_private_size
 
         sample = survey.sample.table.select(setup.encoder.names)
         choice = smallest_private_size(lambda size: PicaPlan(setup, self, size), sample, setup, self.floor)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.methods.components.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.options import reported_option
-from sfumato.methods.spectral.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.spectral.moments import EXACT, with_moments
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
 from sfumato.params import Choice, Flag, Number, OrNone

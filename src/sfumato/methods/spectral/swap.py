@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.matrix import MatrixMethod, MatrixPlan, Ranges, impute
+from sfumato.methods.components.parts import ComponentsPlan
+from sfumato.methods.components.restore import MARGINALS, Marginals, with_distribution
+from sfumato.methods.matrix import MatrixMethod
 from sfumato.methods.options import reported_option
-from sfumato.methods.spectral.restore import MARGINALS, Marginals, with_distribution, with_marginals, with_shares
 from sfumato.params import Choice, Share, require_choice, require_number, require_share
 
 if TYPE_CHECKING:
@@ -206,39 +207,11 @@ class SwapMethod(MatrixMethod):
 
 
 @dataclass(frozen=True, repr=False)
-class ScoreSwapPlan(MatrixPlan):
-    """A plan that swaps components and then, if requested, restores the distributions of the columns."""
+class ScoreSwapPlan(ComponentsPlan):
+    """A plan of a method that swaps components."""
 
     method: SwapMethod
 
-    @abstractmethod
-    def swap_components(
-        self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
-    ) -> NDArray[np.float64]:
-        """Return the matrix of one block with its components swapped.
-
-        Rows without a number have the mean in ``matrix`` and a drawn number in ``filled``.
-        """
-
-    def perturb(self, matrix: NDArray[np.float64], number: int) -> NDArray[np.float64]:
-        encoder = self.setup.encoder
-        filled = impute(matrix, encoder, self.setup.randomness.stream(f"imputation {number}"))
-        changed = self.swap_components(matrix, filled, number)
-        restored = self.method.marginals == "restored" and self.setup.decoding == "largest"
-        return with_shares(changed, matrix, encoder, only_mixtures=not restored)
-
-    def restore(
-        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
-    ) -> NDArray[np.float64]:
-        """Return numbers with the distributions of the original columns, if requested or where columns have atoms."""
-        free = self.method.marginals == "free"
-        if free and ranges.is_atom is None:
-            return after
-        generator = self.setup.randomness.stream(f"marginals {number}")
-        codes = self.setup.encoder.numbers
-        return with_marginals(after, before, generator, is_atom=ranges.is_atom, codes=codes, only_mixtures=free)
-
-    def finalize(
-        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
-    ) -> NDArray[np.float64]:
-        return ranges.clip(self.restore(before, after, ranges, number))
+    @property
+    def marginals(self) -> Marginals:
+        return self.method.marginals

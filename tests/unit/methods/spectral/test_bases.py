@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kurtosis
 
-from sfumato.methods.spectral.bases import independent, invariant, principal, unmixing
+from sfumato.methods.components.bases import independent, invariant, principal, unmixing
 
 DRAW = np.random.default_rng(0)
 MATRICES = {

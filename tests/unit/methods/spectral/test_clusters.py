@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.methods.spectral import clusters
-from sfumato.methods.spectral.clusters import Clustering, exact, merge_small_clusters
+from sfumato.methods.components import clusters
+from sfumato.methods.components.clusters import Clustering, exact, merge_small_clusters
 
 
 def blobs(rows, groups, seed=0):

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from sfumato.engines.memory.engine import MemorySurvey
-from sfumato.methods.spectral import clusters as auto
+from sfumato.methods.components import clusters as auto
 from sfumato.methods.spectral.histograms import SpectralHistogram
 from sfumato.methods.spectral.pica import PartitionedIca
 from sfumato.methods.spectral.svd_swap import SvdSwap

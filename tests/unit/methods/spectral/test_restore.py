@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import ks_2samp
 
-from sfumato.methods.spectral.restore import with_marginals, with_shares
+from sfumato.methods.components.restore import with_marginals, with_shares
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.errors import CannotRelease, OptionError
-from sfumato.methods.spectral.bases import principal
+from sfumato.methods.components.bases import principal
 from sfumato.methods.spectral.swap import ScoreSwap, whiten, winsorise
 
 
