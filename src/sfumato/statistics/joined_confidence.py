@@ -241,16 +241,21 @@ class _SurveyedStatistic:
     def centred_totals(self) -> Iterator[Array]:
         """Yield the centred totals of clusters for some completions."""
         boxes, likely = self.boxes, self._likely_rows()
-        values = _completions(boxes)
-        turns = np.arange(len(likely))[:, None] % 2 == 0
-        values.append(np.where(turns, boxes.low, boxes.high))
+        turns = (np.arange(len(likely)) % 2, self._cluster % 2)  # every second record, and every second cluster
+        values = _completions(boxes) + [np.where(turn[:, None] == 0, boxes.low, boxes.high) for turn in turns]
         chosen = [(points, likely) for points in values]
         if not boxes.is_certain:
             chosen += [(values[0], self.least), (values[0], self.most)]
-        chosen += self._pushed(values[0], likely)
+        if (boxes.low < boxes.high).any() or not boxes.is_certain:
+            chosen += [one for start in (values[0], values[-1]) for one in self._pushed(start, likely)]
         for points, rows in chosen:
             for weight in self._weights(points, rows):
                 yield self.survey.centred(self._totals(points, rows, weight))
+
+    @property
+    def _cluster(self) -> Labels:
+        """The cluster of the first row of each group."""
+        return self.survey.cluster[np.flatnonzero(self.survey.place == 0)[self.boxes.box]]
 
     def _likely_rows(self) -> Labels:
         """Return how many rows count: rounded so that the numbers of neighbouring groups add up."""
@@ -260,10 +265,9 @@ class _SurveyedStatistic:
     def _pushed(self, points: Array, rows: Labels) -> list[tuple[Array, Labels]]:
         """Push the values of each cluster away from the mean of its stratum, by the slope of the influence."""
         found, boxes, survey = [], self.boxes, self.survey
-        cluster_of_group = survey.cluster[np.unique(survey.group, return_index=True)[1]]
         for _ in range(PUSHES):
             influences, slopes = self._linearised(points, rows * self.row_weight)
-            away = survey.centred(self._totals(points, rows, self.row_weight))[cluster_of_group[boxes.box]]
+            away = survey.centred(self._totals(points, rows, self.row_weight))[self._cluster]
             points = np.where(away[:, None] * slopes > 0.0, boxes.high, boxes.low)
             rows = np.where(away * influences > 0.0, self.most, self.least)
             if not rows.any():
