@@ -123,6 +123,11 @@ def share_above(people: pd.DataFrame, weight: np.ndarray) -> tuple[float, np.nda
     return mean_of((people.income >= 30.0).to_numpy(float), weight)
 
 
+def share_sick(people: pd.DataFrame, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the share of the sick."""
+    return mean_of(people.sick.to_numpy(float), weight)
+
+
 def share_in_a(people: pd.DataFrame, weight: np.ndarray) -> tuple[float, np.ndarray]:
     """Return the share of people in region a."""
     return mean_of((people.region == "a").to_numpy(float), weight)
@@ -180,14 +185,9 @@ def logit(people: pd.DataFrame, weight: np.ndarray) -> tuple[float, np.ndarray]:
     return float(found[1]), scores @ inverse[1]
 
 
-def asked(text: str, part: int | None = None) -> Callable[[Release], object]:
-    """Return how a statistic, or a part of it, is asked of a release."""
-
-    def ask(release: Release) -> object:
-        found = release.estimate(text, confidence=CONFIDENCE)
-        return found if part is None else found[part]
-
-    return ask
+def asked(text: str) -> Callable[[Release], object]:
+    """Return how a statistic is asked of a release."""
+    return lambda release: release.estimate(text, confidence=CONFIDENCE)
 
 
 def fitted(release: Release) -> object:
@@ -197,11 +197,12 @@ def fitted(release: Release) -> object:
 
 MEAN = Question("mean of income", asked("mean(income)"), income)
 SHARE = Question("share of incomes of 30 and more", asked("share(income >= 30)"), share_above)
+SICK = Question("share of the sick", asked("share(sick = 1)"), share_sick)
 SEXES = Question(
     "difference of means, women and men", asked("difference(mean(income | sex = f), mean(income | sex = m))"), sexes
 )
 CORRELATION = Question("correlation of age and income", asked("corr(age, income)"), correlation)
-SLOPE = Question("slope of income on age", asked("regress(income ~ age)", 1), slope)
+SLOPE = Question("slope of income on age", asked("regress(income ~ age): age"), slope)
 LOGIT = Question("logistic coefficient of age", fitted, logit)
 IN_A = Question("share of people in region a", asked("share(region = a)"), share_in_a)
 APART = Question(
@@ -209,7 +210,7 @@ APART = Question(
     asked("difference(mean(income | region = e), mean(income | region = a))"),
     regions,
 )
-ALL = (MEAN, SHARE, SEXES, CORRELATION, SLOPE, LOGIT)
+ALL = (MEAN, SHARE, SICK, SEXES, CORRELATION, SLOPE, LOGIT)
 BOXED = {"age": "quasi", "income": "quasi", "sex": "other", "sick": "other", "region": "identifier"}
 SIGHTED = BOXED | {"village": "identifier"}
 
@@ -303,7 +304,14 @@ PARTS = (
         "The region is changed at random; people are drawn one by one.",
         draw_people,
         sf.Pram(),
-        {"region": "quasi", "age": "other", "income": "other", "sex": "other", "sick": "other", "village": "identifier"},
+        {
+            "region": "quasi",
+            "age": "other",
+            "income": "other",
+            "sex": "other",
+            "sick": "other",
+            "village": "identifier",
+        },
         (IN_A, APART),
     ),
     Part(
@@ -351,9 +359,10 @@ TEXT = """# Simulated surveys
 
 Written by `docs/replication/surveys.py`; do not edit by hand.
 
-{surveys:,} surveys of each design were drawn from a population of {people:,} people in {villages:,} villages of {regions} regions, whose
-parameters are known. Each survey was released, and an analyst asked the release for six numbers, with
-`confidence=0.95`. Boxes hold at least {k} people by age and income; sex and sickness are released as they are.
+{surveys:,} surveys of each design were drawn from a population of {people:,} people in {villages:,} villages of
+{regions} regions, whose parameters are known. Each survey was released, and an analyst asked the release for up to
+seven numbers, with `confidence=0.95`. Boxes hold at least {k} people by age and income; sex and sickness are released
+as they are.
 
 - *certain*: how often the guaranteed interval held the number of the survey itself. It must always.
 - *joined*: how often the joined interval held the parameter of the population. It must in at least 95 % of all

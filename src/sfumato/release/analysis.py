@@ -159,18 +159,23 @@ class Analysis:
         return tuple(column.name for column in self.manifest.columns if column.design) if self.manifest else ()
 
     def _survey(self, wanted: Statistic) -> tuple[SurveyDesign | None, tuple[str, ...]]:
-        """Return the design of the survey if its columns are released as they are; otherwise a note if there is one."""
-        if self.manifest is None or not self._design:
+        """Return the design of the survey, and a note if its columns are not released as they are.
+
+        Rows with sampling weights and no design are a survey without strata and clusters; models know these themselves.
+        """
+        if self.manifest is None or not (self._design or (self._weight and not wanted.has_errors)):
             return None, ()
         from sfumato.statistics.survey_design import NOT_USED, SurveyDesign
 
         known = (*self.manifest.unaltered, *self.manifest.pseudonyms)
         unknown = [name for name in self._design if name not in known or name not in self.table.kinds]
-        if unknown:
-            return None, (NOT_USED.format(" and ".join(map(quote, unknown))),)
+        notes = (NOT_USED.format(" and ".join(map(quote, unknown))),) if unknown else ()
+        if unknown and (self._weight is None or wanted.has_errors):
+            return None, notes
+        parts = ((), ()) if unknown else map(self.manifest.design, (Design.STRATUM, Design.CLUSTER))
         exact = [self._weight] if self._weight and self.manifest.sampling_weights == EXACT else []
-        table = self._count_boxes(tuple(dict.fromkeys((*wanted.columns, *self._design, *exact))))
-        return SurveyDesign.of(table, *map(self.manifest.design, (Design.STRATUM, Design.CLUSTER))), ()
+        table = self._count_boxes(tuple(dict.fromkeys((*wanted.columns, *(() if unknown else self._design), *exact))))
+        return SurveyDesign.of(table, *parts), notes
 
     def _by_likelihood(
         self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]

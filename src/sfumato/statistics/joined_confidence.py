@@ -6,8 +6,9 @@ does. The shorter interval of Imbens and Manski (2004) covers the parameter, not
 probability: its c solves
 Φ(c + (θ_U − θ_L)/s) − Φ(−c) = 1 − α. Where θ_U − θ_L is less than s, the union takes its place (Stoye 2009).
 
-With the design of a survey, s follows from its strata and clusters (:mod:`.survey_design`), and Φ is the distribution
-of t with as many degrees of freedom as there are clusters less strata.
+With sampling weights or the design of a survey, s follows from the influences of rows or clusters
+(:mod:`.survey_design`), and Φ is the distribution of t with as many degrees of freedom as there are clusters less
+strata.
 """
 
 from __future__ import annotations
@@ -95,10 +96,10 @@ def _join_quantile(
 
 
 def _error_in_sample(part: Statistic, table: CountedBoxes, found: Estimate) -> SamplingError | None:
-    """Return the sampling error if records were drawn one by one; that of a share, for a quantile."""
+    """Return the sampling error of records without weights, drawn one by one; that of a share, for a quantile."""
     inner = part.unconditional
     if isinstance(inner, Quantile):
-        records = max(_effective_records(part.records_in(table), table.weighted_by is not None), 1.0)
+        records = max(part.records_in(table).records, 1)
         return SamplingError(math.sqrt(inner.share * (1.0 - inner.share) / records))
     error = _largest_error(part, table, found)
     return None if error is None else SamplingError(error)
@@ -108,22 +109,21 @@ def _largest_error(part: Statistic, table: CountedBoxes, found: Estimate) -> flo
     """Return the largest standard error of the statistic over all completions, or None if it is not known."""
     if isinstance(part, Combination):
         return _error_of_two(part, table)
-    inner, weighted = part.unconditional, table.weighted_by is not None
+    inner = part.unconditional
     if isinstance(inner, ShareMeeting | Count):
         boxes = table.meeting([], part.where if isinstance(inner, ShareMeeting) else ALWAYS)
-        records = _effective_records(boxes, weighted)
         total = 1.0 if isinstance(inner, ShareMeeting) else float((boxes.weight + boxes.extra).sum())
         least, most = float(found.low) / total, float(found.high) / total
         worst = min(max(0.5, least), most)
-        return total * math.sqrt(max(worst * (1.0 - worst), 0.0) / max(records, 1.0))
+        return total * math.sqrt(max(worst * (1.0 - worst), 0.0) / max(boxes.records, 1))
     if not isinstance(inner, Sum) and not inner.is_characteristic:
         return None
     boxes = part.records_in(table)
     if isinstance(inner, Mean | Sum):
         variance = enclose_variance(boxes, Deadline(5.0, 1e-3)).high
-        error = math.sqrt(max(variance, 0.0) / max(_effective_records(boxes, weighted) - 1.0, 1e-300))
+        error = math.sqrt(max(variance, 0.0) / max(boxes.records - 1.0, 1e-300))
         return error if isinstance(inner, Mean) else error * float((boxes.weight + boxes.extra).sum())
-    return max(_error_at(inner, boxes, points, weighted) for points in _completions(boxes))
+    return max(_error_at(inner, boxes, points) for points in _completions(boxes))
 
 
 def _error_of_two(part: Combination, table: CountedBoxes) -> float | None:
@@ -143,14 +143,6 @@ def _error_of_two(part: Combination, table: CountedBoxes) -> float | None:
     return sum(shares) if both else math.hypot(*shares)
 
 
-def _effective_records(boxes: WeightedBoxes, weighted: bool) -> float:
-    """Return the number of records or, with sampling weights, Kish's effective number; the smallest that is certain."""
-    if not weighted:
-        return float(max(boxes.records, 1))
-    squares = float((boxes.likely_weight**2 / np.maximum(boxes.parts, 1)).sum())
-    return float(boxes.likely_weight.sum()) ** 2 / squares if squares > 0.0 else 1.0
-
-
 def _completions(boxes: WeightedBoxes) -> list[Array]:
     """Return some choices of values: the midpoints, the ends, and those farthest from and nearest to the mean."""
     middle = boxes.midpoints
@@ -159,14 +151,13 @@ def _completions(boxes: WeightedBoxes) -> list[Array]:
     return [middle, boxes.low, boxes.high, far, np.clip(mean, boxes.low, boxes.high)]
 
 
-def _error_at(statistic: Statistic, boxes: WeightedBoxes, points: Array, weighted: bool) -> float:
+def _error_at(statistic: Statistic, boxes: WeightedBoxes, points: Array) -> float:
     """Return the standard error of one completion, by the influence of the records."""
     moments = Moments.of(points, boxes.likely_weight)
     if not math.isfinite(statistic.value(moments)):
         return 0.0
     squares = influence(statistic, moments, points) ** 2
-    weight = boxes.likely_weight**2 / np.maximum(boxes.parts, 1) if weighted else boxes.likely_weight
-    return math.sqrt(float(weight @ squares)) / moments.weight
+    return math.sqrt(float(boxes.likely_weight @ squares)) / moments.weight
 
 
 # The sampling error of a survey: the totals of clusters for some completions, of which the largest variance is taken.
@@ -241,12 +232,13 @@ class _SurveyedStatistic:
     def centred_totals(self) -> Iterator[Array]:
         """Yield the centred totals of clusters for some completions."""
         boxes, likely = self.boxes, self._likely_rows()
-        turns = (np.arange(len(likely)) % 2, self._cluster % 2)  # every second record, and every second cluster
+        wide = (boxes.low < boxes.high).any(axis=1)
+        turns = (np.cumsum(wide) % 2, self._cluster % 2)  # every second wide record, and every second cluster
         values = _completions(boxes) + [np.where(turn[:, None] == 0, boxes.low, boxes.high) for turn in turns]
         chosen = [(points, likely) for points in values]
         if not boxes.is_certain:
             chosen += [(values[0], self.least), (values[0], self.most)]
-        if (boxes.low < boxes.high).any() or not boxes.is_certain:
+        if wide.any() or not boxes.is_certain:
             chosen += [one for start in (values[0], values[-1]) for one in self._pushed(start, likely)]
         for points, rows in chosen:
             for weight in self._weights(points, rows):
