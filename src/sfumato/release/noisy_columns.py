@@ -186,7 +186,8 @@ class NoisyColumns:
 
     def certain(self, truth: Array, released: float) -> NoisyNumber:
         """Return a number that the noise does not change."""
-        return NoisyNumber(released, released, len(truth), truth, *[np.zeros(self.stars.shape)] * 2)
+        nothing = np.zeros(self.stars.shape)
+        return NoisyNumber(released, released, len(truth), truth, nothing, nothing)
 
     def correction(self, one: NoisyNumber) -> Correction:
         """Return the number with its variances."""

@@ -109,5 +109,5 @@ def _number(table: CountedBoxes, names: Sequence[str]) -> Labels:
     for name in names:
         values = table.categories[name].codes if name in table.categories else table.numbers(name).low
         distinct, codes = np.unique(values, return_inverse=True)  # NaN equals NaN
-        labels = refine(labels, codes, len(distinct))
+        labels = refine(labels, codes.astype(np.int32), len(distinct))
     return labels
