@@ -12,10 +12,10 @@ import numpy as np
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import Probability, require_choice
-from sfumato.release.manifest import ALTERED, BOX_MEAN, NOT_RELEASED
-from sfumato.schema.columns import Role
+from sfumato.release.manifest import ALTERED, BOX_MEAN, EXACT, NOT_RELEASED
+from sfumato.schema.columns import Design, Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
-from sfumato.statistics.conditions import base_columns
+from sfumato.statistics.conditions import base_columns, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import ORIGINAL, RELEASED_ROWS
 from sfumato.statistics.language import parse
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.bounds.enclosure import Deadline
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate, Reweighting
     from sfumato.statistics.statistic import Statistic
+    from sfumato.statistics.survey_design import SurveyDesign
     from sfumato.table.table import Table
 
 
@@ -57,6 +58,7 @@ THAT_CAN = (
 )
 NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
 
+NOT_CORRECTED = "the design of the survey was not used: the correction takes rows as drawn one by one"
 POOLED = (
     "only the total and the range of the weights of each box are known, which makes intervals of columns that are "
     "released as they are wider"
@@ -102,7 +104,10 @@ class Analysis:
             return None
         from sfumato.release.corrected import correct
 
-        return correct(self.table, self.manifest, wanted, self.confidence, self._weight)
+        found = correct(self.table, self.manifest, wanted, self.confidence, self._weight)
+        if found is None or not self._design or not (wanted.has_errors or self.confidence is not None):
+            return found
+        return tuple(replace(one, notes=(*one.notes, NOT_CORRECTED)) for one in found)
 
     def fitted(self, wanted: Statistic) -> tuple[Any, ...]:
         """Return the coefficients of a model; it is refused if the method altered a column and nothing corrects it."""
@@ -125,6 +130,8 @@ class Analysis:
             return self._of_weights(wanted)
         intervals = self._count_boxes(wanted.columns)
         wanted = wanted.resolve(intervals)
+        if self.confidence is not None:
+            wanted = wanted.at_confidence(self.confidence)
         if self.wide_boxes == "keep":
             return self._finish(wanted, intervals, self._join(wanted, intervals))
         parts = wanted.parts()
@@ -142,12 +149,42 @@ class Analysis:
             return estimates
         if self.value == "likelihood":
             estimates = self._by_likelihood(wanted, intervals, estimates)
-        if self.confidence is None:
+        if self.confidence is None and not wanted.has_errors:
             return estimates
-        from sfumato.statistics.joined_confidence import join_confidence
+        survey, notes = self._survey(wanted)
+        if wanted.has_errors or self.confidence is None:
+            joined = estimates if survey is None else wanted.with_survey(estimates, survey)
+        else:
+            from sfumato.statistics.joined_confidence import join_confidence
 
-        parts = zip(wanted.parts(), estimates, strict=True)
-        return tuple(join_confidence(part, intervals, one, self.confidence, self.confidence_by) for part, one in parts)
+            given = self.confidence, self.confidence_by, survey
+            parts = zip(wanted.parts(), estimates, strict=True)
+            joined = tuple(join_confidence(part, intervals, one, *given) for part, one in parts)
+        return tuple(replace(one, notes=(*one.notes, *notes)) for one in joined)
+
+    @property
+    def _design(self) -> tuple[str, ...]:
+        """The columns of the original that tell the strata and clusters of a survey."""
+        return tuple(column.name for column in self.manifest.columns if column.design) if self.manifest else ()
+
+    def _survey(self, wanted: Statistic) -> tuple[SurveyDesign | None, tuple[str, ...]]:
+        """Return the design of the survey, and a note if its columns are not released as they are.
+
+        Rows with sampling weights and no design are a survey without strata and clusters; models know these themselves.
+        """
+        if self.manifest is None or not (self._design or (self._weight and not wanted.has_errors)):
+            return None, ()
+        from sfumato.statistics.survey_design import NOT_USED, SurveyDesign
+
+        known = (*self.manifest.unaltered, *self.manifest.pseudonyms)
+        unknown = [name for name in self._design if name not in known or name not in self.table.kinds]
+        notes = (NOT_USED.format(" and ".join(map(quote, unknown))),) if unknown else ()
+        if unknown and (self._weight is None or wanted.has_errors):
+            return None, notes
+        parts = ((), ()) if unknown else map(self.manifest.design, (Design.STRATUM, Design.CLUSTER))
+        exact = [self._weight] if self._weight and self.manifest.sampling_weights == EXACT else []
+        table = self._count_boxes(tuple(dict.fromkeys((*wanted.columns, *(() if unknown else self._design), *exact))))
+        return SurveyDesign.of(table, *parts), notes
 
     def _by_likelihood(
         self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]

@@ -24,7 +24,7 @@ from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms, SharedHistory
 from sfumato.plan.claims.sensitive import EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Finding
-from sfumato.schema.columns import Column, DateShift, Role
+from sfumato.schema.columns import Column, DateShift, Design, Role
 from sfumato.table.kinds import Kind
 from sfumato.version import __version__
 
@@ -127,6 +127,7 @@ class ColumnRecord:
     label: str = ""  # what the column means, in words
     pseudonym: bool = False  # whether an identifier was replaced by keyed pseudonyms
     shift: DateShift | None = None  # how dates were shifted before the release
+    design: Design | None = None  # stratum or cluster of a survey
 
     @classmethod
     def of(cls, column: Column, kind: Kind) -> ColumnRecord:
@@ -291,6 +292,10 @@ class Manifest:
         """The columns whose dates were shifted before the release."""
         return tuple(column.name for column in self.columns if column.shift is not None)
 
+    def design(self, part: Design) -> tuple[str, ...]:
+        """Return the names of the original columns that are strata, or clusters, of a survey."""
+        return tuple(column.name for column in self.columns if column.design is part)
+
     @property
     def sets(self) -> tuple[str, ...]:
         """The released columns whose cells are sets of categories: generalized categorical quasi-identifiers."""
@@ -384,6 +389,7 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
                         label=column.get("label", ""),
                         pseudonym=column.get("pseudonym", False),
                         shift=DateShift(**column["shift"]) if column.get("shift") else None,
+                        design=Design(column["design"]) if column.get("design") else None,
                     )
                     for column in record["columns"]
                 ),

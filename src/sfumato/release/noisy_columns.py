@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 # With b_i the derivative of the estimate by the numbers of record i, and M_i its second derivative divided by 2, normal
 # noise causes the variance Σ (b_iᵀ R b_i − 2 tr(M_i R M_i R)).
 #
+# R follows the covariance of the sample, so that rows x* are not drawn independently: a sample with a large covariance
+# has large noise. The error of a parameter is therefore that of the original sample plus that of the noise. The first
+# is what x* had if R were fixed (the sum of squared influences on g(cov(x*) − R)) less what fixed noise adds to it.
+#
 # Noise by density is uneven: r_i has the covariance s_i²·R with s_i² = 1 on average over all rows. The moments of all
 # rows are recovered as before; those of a part of the rows are not, except means, because the s_i² of the part are not
 # known. They are correlated with the data as well, so that the variance above would be too small. The sum of the
@@ -96,11 +100,11 @@ class NoisyNumber:
     value: float
     released: float
     records: int
-    influence: Array  # (rows,)
+    influence: Array  # (rows,), with a fixed R
     slopes: Array  # (rows, columns): derivatives by the numbers of each record
+    fixed: Array  # (rows, columns): the same with a fixed R
     curved: tuple[tuple[Array, Array], ...] = ()  # weights of the rows, and half the second derivative
-    by_mean: Array | float = 0.0  # gradient by the mean of records
-    moved: Array | float = 0.0  # part of it that the mean of all rows takes away again
+    fixed_curved: tuple[tuple[Array, Array], ...] = ()
 
     def times(self, factor: float) -> NoisyNumber:
         """Return a multiple."""
@@ -110,9 +114,9 @@ class NoisyNumber:
             self.records,
             self.influence * factor,
             self.slopes * factor,
+            self.fixed * factor,
             tuple((weight * factor, matrix) for weight, matrix in self.curved),
-            self.by_mean * factor,
-            self.moved * factor,
+            tuple((weight * factor, matrix) for weight, matrix in self.fixed_curved),
         )
 
     def plus(self, other: NoisyNumber) -> NoisyNumber:
@@ -123,9 +127,9 @@ class NoisyNumber:
             min(self.records, other.records),
             self.influence + other.influence,
             self.slopes + other.slopes,
+            self.fixed + other.fixed,
             (*self.curved, *other.curved),
-            self.by_mean + other.by_mean,
-            self.moved + other.moved,
+            (*self.fixed_curved, *other.fixed_curved),
         )
 
 
@@ -179,43 +183,49 @@ class NoisyColumns:
         near = np.where(used[:, None], stars - whole.mean, 0.0)
         far = np.where(complete[:, None], stars - every @ np.nan_to_num(stars), 0.0)
         moved = self.moved[chosen] * gradient.mean
-        slopes = np.zeros(self.stars.shape)
-        slopes[:, chosen] = own[:, None] * (gradient.mean + 2.0 * near @ gradient.covariance)
+        fixed = np.zeros(self.stars.shape)
+        fixed[:, chosen] = own[:, None] * (gradient.mean + 2.0 * near @ gradient.covariance)
+        slopes = fixed.copy()
         slopes[:, chosen] -= every[:, None] * (moved + 2.0 * far @ by_share)
-        square, plain = _quadratic(near, gradient.covariance), _quadratic(far, by_share)
+        square = _quadratic(near, gradient.covariance)
+        curved = own, self._embed(gradient.covariance, chosen)
         return NoisyNumber(
             value,
             statistic.value(Moments.of(self.released[used][:, chosen])) if whole.records else math.nan,
             whole.records,
-            own * (near @ gradient.mean + square - own @ square) - every * (plain - every @ plain),
+            own * (near @ gradient.mean + square - own @ square),
             slopes,
-            ((own, self._embed(gradient.covariance, chosen)), (-every, self._embed(by_share, chosen))),
-            self._embed(gradient.mean, chosen),
-            self._embed(moved, chosen),
+            fixed,
+            (curved, (-every, self._embed(by_share, chosen))),
+            (curved,),
         )
 
     def certain(self, truth: Array, released: float) -> NoisyNumber:
         """Return a number that the noise does not change."""
-        return NoisyNumber(released, released, len(truth), truth, np.zeros(self.stars.shape))
+        nothing = np.zeros(self.stars.shape)
+        return NoisyNumber(released, released, len(truth), truth, nothing, nothing)
 
     def correction(self, one: NoisyNumber) -> Correction:
         """Return the number with its variances."""
-        noise, rows = self.noise, max(int((~np.isnan(self.stars).any(axis=1)).sum()), 1)
-        by_noise = float(((one.slopes @ noise) * one.slopes).sum())
-        products = [matrix @ noise for _, matrix in one.curved]
-        for (weight, _), product in zip(one.curved, products, strict=True):
-            for (other, _), second in zip(one.curved, products, strict=True):
-                by_noise -= 2.0 * float(weight @ other) * float(np.trace(product @ second))
-        moved = np.asarray(one.moved) * np.ones(len(noise))
-        taken = float(moved @ noise @ (moved - 2.0 * np.asarray(one.by_mean))) / rows
-        total = float(one.influence @ one.influence) + taken
+        by_noise = self._variance(one.slopes, one.curved)
+        squares = float(one.influence @ one.influence)
+        total = max(squares - self._variance(one.fixed, one.fixed_curved), 0.0) + by_noise
+        total = max(total, squares) if self.uneven else total
         return Correction(
             value=one.value,
-            by_method=max(total, by_noise) if self.uneven else by_noise,
-            total=max(total, by_noise),
+            by_method=total if self.uneven else by_noise,
+            total=total,
             released=one.released,
             records=one.records,
         )
+
+    def _variance(self, slopes: Array, curved: Sequence[tuple[Array, Array]]) -> float:
+        """Return the variance that the noise causes in a number with these derivatives."""
+        found = float(((slopes @ self.noise) * slopes).sum())
+        products = [(weight, matrix @ self.noise) for weight, matrix in curved]
+        for weight, one in products:
+            found -= sum(2.0 * float(weight @ other) * float(np.trace(one @ second)) for other, second in products)
+        return found
 
     def _embed(self, values: Array, chosen: list[int]) -> Array:
         """Return a vector or matrix of some columns as one of all."""

@@ -132,7 +132,7 @@ class Release(ReleasedFrames):
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
             Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
-            of the population from which the records were drawn, whatever the values in the boxes are.
+            of the population, whatever the values in the boxes are. Strata and clusters of the schema are used.
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
             How to join: the shorter interval, which holds the parameter, or the union of the intervals of all choices
             of values, which is wider and holds the whole range.
@@ -198,7 +198,7 @@ class Release(ReleasedFrames):
         weights : str, optional
             A column by whose values the records are weighted, in addition to sampling weights.
         confidence : float, default 0.95
-            Confidence of the joined intervals.
+            Confidence of the joined intervals. Strata and clusters that the schema names are used.
         unweighted, budget
             As for :meth:`estimate`.
 

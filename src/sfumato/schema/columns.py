@@ -70,8 +70,15 @@ class Role(StrEnum):
     WEIGHT = "weight"  # sampling weight; used by statistics, and released by the rule of the method
 
 
+class Design(StrEnum):
+    """What a column tells about how a survey was drawn; the role of the column decides whether it is released."""
+
+    STRATUM = "stratum"  # clusters, or people, were drawn from each stratum apart
+    CLUSTER = "cluster"  # primary sampling unit: its people were drawn together
+
+
 NAMING = (Role.IDENTIFIER, Role.PERSON)  # roles that name people: removed, or released as a pseudonym
-Member = TypeVar("Member", Role, Kind)
+Member = TypeVar("Member", Role, Kind, Design)
 MOST_PARTS = 500  # of a key in a file
 DAYS, MOST_DAYS = 180, 36_500  # default and largest shift of dates
 
@@ -118,6 +125,7 @@ class Column:
     pseudonym: bool = False  # whether an identifier is released as a keyed pseudonym instead of being removed
     facts: int | None = None  # of a person with a pseudonym: rows that an intruder may know; None: all of them
     shift: DateShift | None = None  # by whom and how far dates are shifted before the release
+    design: Design | None = None  # stratum or cluster of a survey, for standard errors; several of a kind are crossed
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # text is converted to Role and Kind, so that both can be passed
@@ -150,6 +158,8 @@ class Column:
             )
         if self.shift is not None:
             set_field(self, "shift", DateShift.of(self.shift, self.name))
+        if self.design is not None:
+            set_field(self, "design", _member(Design, self.design, what="design", column=self.name))
 
     @property
     def links_rows(self) -> bool:
@@ -258,9 +268,13 @@ def keep_identifier(column: Column, suggested: Column) -> Column:
 #     [columns.admitted]
 #     role = "quasi"
 #     shift = {by = "patient_id", days = 180}
+#
+#     [columns.village]
+#     role = "other"
+#     design = "cluster"
 
 
-KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "facts", "shift")
+KEYS = ("role", "kind", "order", "domain", "tree", "words", "label", "pseudonym", "facts", "shift", "design")
 PSEUDONYM = "pseudonym"  # in place of a role: an identifier that is released as a pseudonym
 BUILT_IN = re.compile(r"(calendar|prefix)$|steps:")  # trees that are not read from a file
 HEAD = """\
@@ -366,6 +380,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
         pseudonym=entry.get("pseudonym", False),
         facts=entry.get("facts"),
         shift=entry.get("shift"),
+        design=entry.get("design"),
     )
 
 
@@ -390,6 +405,8 @@ def _entry(column: Column, folder: Path) -> str:
         lines.append(f"facts = {column.facts}")
     if column.shift is not None:
         lines.append(f"shift = {{by = {toml_text(column.shift.by)}, days = {column.shift.days}}}")
+    if column.design is not None:
+        lines.append(f"design = {toml_text(column.design)}")
     if column.words:
         lines += ["", f"[columns.{toml_key(column.name)}.words]"]
         lines += [f"{toml_key(word)} = [{', '.join(map(repr, corners))}]" for word, corners in column.words.items()]

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,13 @@ from sfumato.statistics.regression import INTERCEPT
 from sfumato.statistics.statistic import Statistic
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
+if TYPE_CHECKING:
+    from sfumato.statistics.survey_design import SurveyDesign
+
 Array = NDArray[np.float64]
 UNPROVEN = "no finite interval was proven: some completion may have no finite fit"
 UNPROVEN_IN_TIME = "no finite interval was proven in time: a larger budget may find one"
+ONE_CLUSTER = "no joined interval: all records are in one cluster"
 NAMES = {"binomial": "logistic"}  # of families, as the language of statistics writes their models
 AT_MIDPOINTS = "interval of all completions, widened by the standard error at the midpoints"
 
@@ -50,6 +54,7 @@ class Model(Statistic):
     is_model = True
     takes_condition = False
     parts_share_records = False
+    has_errors = True
     is_shift_free: ClassVar[bool] = False  # whether a column may be shifted although there is no intercept
 
     response: str
@@ -106,6 +111,25 @@ class Model(Statistic):
     def estimate_parts(self, table: CountedBoxes, budget: EstimateBudget | None = None) -> tuple[Estimate, ...]:
         deadline = next((budget or EstimateBudget()).deadlines(1))
         return self.fitted_to(self.records_of(table), table.weighted_by, deadline).estimates()
+
+    def at_confidence(self, confidence: float) -> Statistic:
+        return replace(self, confidence=confidence)
+
+    def with_survey(self, estimates: Sequence[Any], survey: SurveyDesign) -> tuple[Any, ...]:
+        deadline = next(EstimateBudget().deadlines(1))
+        fitted = self.fitted_to(self.records_of(survey.table.as_released), survey.table.weighted_by, deadline)
+        errors, freedom = fitted.errors_in(survey)
+        factor = float(stats.t.ppf(0.5 + self.confidence / 2.0, freedom)) if freedom else math.inf
+        return tuple(
+            replace(
+                one,
+                standard_error=float(error),
+                confidence_low=one.low - factor * float(error),
+                confidence_high=one.high + factor * float(error),
+                notes=(*one.notes, *(survey.notes if freedom else (ONE_CLUSTER,))),
+            )
+            for one, error in zip(estimates, errors, strict=True)
+        )
 
     def fitted_to(self, boxes: WeightedBoxes, weighted_by: str | None, deadline: Deadline) -> FittedModel:
         """Return the model with its records."""
@@ -188,9 +212,7 @@ class FittedModel:
         if beta is None:
             note = "not defined: the columns are collinear, or they separate the outcomes"
             return tuple(self._estimate(name, math.nan, math.nan, (-math.inf, math.inf), note) for name in model.terms)
-        back = np.diag(1.0 / scale)
-        if model.intercept:
-            back[0, 1:] = -centre[1:] / scale[1:]
+        back = self._back(centre, scale)
         turned = [back[0]] if model.intercept and len(beta) > 1 else []
         around, others = enclose_coefficients(design, beta, np.array(turned), self.deadline)
         values, errors = unit * (back @ beta), unit * self._errors(design, beta, back)
@@ -209,6 +231,31 @@ class FittedModel:
             self._estimate(name, value, error, (value + low - slack, value + high + slack), note)
             for name, value, error, (low, high), slack in zip(model.terms, values, errors, ends, rounding, strict=True)
         )
+
+    def _back(self, centre: Array, scale: Array) -> Array:
+        """Return the matrix that turns the coefficients of the scaled design into those of the columns."""
+        back = np.diag(1.0 / scale)
+        if self.model.intercept:
+            back[0, 1:] = -centre[1:] / scale[1:]
+        return back
+
+    def errors_in(self, survey: SurveyDesign) -> tuple[Array, int]:
+        """Return the standard errors at the midpoints by the design of a survey, and their degrees of freedom.
+
+        The covariance is J⁻¹ V J⁻¹ with the information J and the covariance V of the score, whose terms are totalled
+        by cluster (Binder 1983).
+        """
+        boxes, (centre, scale), size = self.boxes, self._scaling(), len(self.model.terms)
+        design, freedom = self.design(centre, scale), survey.freedom(boxes.box)
+        beta = design.fit()
+        if beta is None or not freedom:
+            return np.full(size, math.nan), freedom
+        score, table = design.residuals(beta) * design.likely[:, None], survey.table
+        share = np.bincount(boxes.box, weights=boxes.likely_weight, minlength=len(table.count)) / table.weight
+        rows = np.maximum(np.ceil(share * table.count - 1e-6), 1.0).astype(np.int64)[boxes.box]
+        totals = [survey.centred(survey.totals(boxes.box, one, rows)) for one in score.T]
+        turned = self._back(centre, scale) @ np.linalg.inv(design.information(beta)) @ np.array(totals)
+        return np.linalg.norm(turned, axis=1), freedom
 
     def check(self) -> None:
         """Raise unless the model can have these values."""

@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from sfumato.statistics.estimate_records import RegressionEstimate
 from sfumato.statistics.moments import Gradient, Moments, derivatives, sensitivities
 from sfumato.statistics.units import Calendar, Days, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
+
+if TYPE_CHECKING:
+    from sfumato.statistics.survey_design import SurveyDesign
 
 MOST_STEPS = 60  # along the gradient; a statistic that still grows is left at the value that it has reached
 
@@ -43,6 +46,7 @@ class Statistic(ABC):
     is_model: ClassVar[bool] = False  # whether it has coefficients, which join what boxes and sampling leave open
     takes_condition: ClassVar[bool] = True  # whether ``| condition`` may follow
     parts_share_records: ClassVar[bool] = True  # whether all parts are computed from the same records
+    has_errors: ClassVar[bool] = False  # whether its estimates have standard errors and confidence of themselves
     limits: ClassVar[tuple[float, float]] = (-math.inf, math.inf)  # of all values that it can have
 
     @property
@@ -117,6 +121,14 @@ class Statistic(ABC):
     def as_record(self, estimates: Sequence[Any]) -> Any:
         """Return the estimates of the parts as the user gets them: one estimate, or a record of several."""
         return RegressionEstimate(str(self), self.terms, tuple(estimates)) if self.terms else estimates[0]
+
+    def at_confidence(self, confidence: float) -> Statistic:
+        """Return the statistic with this confidence, if its estimates have some of themselves."""
+        return self
+
+    def with_survey(self, estimates: Sequence[Any], survey: SurveyDesign) -> tuple[Any, ...]:
+        """Return estimates that have standard errors with those of a survey's design."""
+        return tuple(estimates)
 
     def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
         """Estimate a single number, in the units of the table's columns, from its own records."""

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import sfumato as sf
 from sfumato.cli.commands import run
@@ -162,6 +163,20 @@ class TestNoise:
             hold["fit"] += one.confidence_low <= 0.5 <= one.confidence_high
         assert all(one >= 0.88 * SURVEYS for one in hold.values()), hold
         assert all(plain[text] < 0.6 * SURVEYS for text in list(texts)[:2]), plain  # control
+
+    def test_intervals_of_correlated_noise_count_the_sample_and_the_noise(self):
+        """The noise follows the covariance of the sample: rows with noise are not drawn independently."""
+        surveys, rows, hold, control = 300, 300, np.zeros(2), 0
+        for seed in range(surveys):
+            draw = np.random.default_rng(seed)
+            x = draw.normal(size=rows)
+            people = {"x": x, "y": 0.6 * x + 0.8 * draw.normal(size=rows)}
+            release = sf.Noise(level=1.0).release(people, schema={"x": "quasi", "y": "quasi"}, seed=seed)
+            found = [release.estimate(one, confidence=0.95) for one in ("corr(x, y)", "regress(y ~ x): x")]
+            hold += [one.confidence_low <= 0.6 <= one.confidence_high for one in found]
+            control += abs(found[0].value - 0.6) <= 1.96 * (1.0 - 0.6**2) / np.sqrt(rows)  # rows as if independent
+        assert (stats.binom.cdf(hold, surveys, 0.95) > 0.001).all(), hold
+        assert stats.binom.cdf(control, surveys, 0.95) < 0.001, control
 
     def test_an_exact_column_beside_a_noisy_one(self):
         people = sample(np.random.default_rng(6), 4000)
