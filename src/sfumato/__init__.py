@@ -56,6 +56,8 @@ FACE: dict[str, dict[str, str]] = {
         "Covariance": "sfumato.statistics.moment_statistics",
         "Correlation": "sfumato.statistics.moment_statistics",
         "Regression": "sfumato.statistics.regression",
+        "importances": "sfumato.statistics.importances",
+        "Importances": "sfumato.statistics.importances",
     },
     "Assess, compare, recommend": {
         "assess": "sfumato.job.assess",

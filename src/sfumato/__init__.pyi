@@ -64,6 +64,8 @@ from sfumato.statistics.estimate_records import GroupedEstimate as GroupedEstima
 from sfumato.statistics.estimate_records import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.estimate_records import TableEstimate as TableEstimate
 from sfumato.statistics.estimate_records import TestEstimate as TestEstimate
+from sfumato.statistics.importances import Importances as Importances
+from sfumato.statistics.importances import importances as importances
 from sfumato.statistics.model_fit import Fit as Fit
 from sfumato.statistics.moment_statistics import Correlation as Correlation
 from sfumato.statistics.moment_statistics import Covariance as Covariance
