@@ -40,6 +40,15 @@ class Importances:
         What was not counted: reasons, and how many queries or parts of queries each concerns. It quotes no query.
     conditions_left_out : int
         Number of statistics that were counted without their condition.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> asked = sf.importances(["mean(age)", "mean(age)", "corr(age, income)", "median(age)"])
+    >>> asked.keep
+    ['mean(age)', 'corr(age, income)']
+    >>> round(asked.importance["mean(age)"], 3)
+    0.667
     """
 
     counts: Mapping[str, int]
