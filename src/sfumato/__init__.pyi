@@ -57,6 +57,7 @@ from sfumato.schema.schema import Schema as Schema
 from sfumato.sources.database import Database as Database
 from sfumato.sources.files import read as read
 from sfumato.statistics.bounds.enclosure import EstimateBudget as EstimateBudget
+from sfumato.statistics.custom import Custom as Custom
 from sfumato.statistics.estimate import Estimate as Estimate
 from sfumato.statistics.estimate import RecoveredEstimate as RecoveredEstimate
 from sfumato.statistics.estimate_records import FittedCoefficient as FittedCoefficient
