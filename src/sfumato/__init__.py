@@ -56,6 +56,9 @@ FACE: dict[str, dict[str, str]] = {
         "Covariance": "sfumato.statistics.moment_statistics",
         "Correlation": "sfumato.statistics.moment_statistics",
         "Regression": "sfumato.statistics.regression",
+        "Custom": "sfumato.statistics.custom",
+        "importances": "sfumato.statistics.importances",
+        "Importances": "sfumato.statistics.importances",
     },
     "Assess, compare, recommend": {
         "assess": "sfumato.job.assess",

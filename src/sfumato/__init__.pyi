@@ -57,6 +57,7 @@ from sfumato.schema.schema import Schema as Schema
 from sfumato.sources.database import Database as Database
 from sfumato.sources.files import read as read
 from sfumato.statistics.bounds.enclosure import EstimateBudget as EstimateBudget
+from sfumato.statistics.custom import Custom as Custom
 from sfumato.statistics.estimate import Estimate as Estimate
 from sfumato.statistics.estimate import RecoveredEstimate as RecoveredEstimate
 from sfumato.statistics.estimate_records import FittedCoefficient as FittedCoefficient
@@ -64,6 +65,8 @@ from sfumato.statistics.estimate_records import GroupedEstimate as GroupedEstima
 from sfumato.statistics.estimate_records import RegressionEstimate as RegressionEstimate
 from sfumato.statistics.estimate_records import TableEstimate as TableEstimate
 from sfumato.statistics.estimate_records import TestEstimate as TestEstimate
+from sfumato.statistics.importances import Importances as Importances
+from sfumato.statistics.importances import importances as importances
 from sfumato.statistics.model_fit import Fit as Fit
 from sfumato.statistics.moment_statistics import Correlation as Correlation
 from sfumato.statistics.moment_statistics import Covariance as Covariance

@@ -182,6 +182,18 @@ class TestWhatMustBeComplete:
             links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
             assert [link for link in links if not (REPOSITORY / link).exists()] == []
 
+    def test_the_list_of_the_papers_names_files_that_exist_and_counts_itself(self):
+        text = PAGES["docs/replication/papers.md"]
+        rows = [line.strip("|").split(" | ") for line in text.splitlines() if re.match(r"\| \d+ \|", line)]
+        assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
+        files = [path for row in rows for path in re.findall(r"`((?:src|docs)/[^`]+)`", " ".join(row))]
+        assert len(files) >= 2 * len(rows)
+        assert [path for path in files if not (REPOSITORY / path).exists()] == []
+        states = [re.match(r"here|partly|not here", row[-1])[0] for row in rows]
+        said = re.search(r"^\| all \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", text, flags=re.M).groups()
+        counted = [states.count(word) for word in ("here", "partly", "not here")]
+        assert [int(number) for number in said] == [*counted, len(rows)]
+
 
 # every privacy model of ARX 3.9 and what its users call its methods and measures
 ARX = """KAnonymity KMap AverageReidentificationRisk SampleUniqueness PopulationUniqueness DistinctLDiversity

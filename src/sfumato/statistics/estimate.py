@@ -46,6 +46,9 @@ def write_html_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 NO_GUARANTEE = "an estimate, no guarantee"
 
 
+ASSUMING = "guaranteed only if "  # begins a note about what the guaranteed interval assumes
+
+
 def to_frame(keys: Sequence[Any], estimates: Sequence[Any]) -> Any:
     """Return estimates as a pandas data frame: value, intervals and records, and where there are some errors and p."""
     import pandas as pd
@@ -356,6 +359,7 @@ class Estimate:
         """Return one line: value, guaranteed interval, records, weights, and whose statistic it is."""
         ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
         rows = f"{self.records_text} records, {self.weighting}, of the {self.of}"
+        rows += "".join(f"; {note}" for note in self.notes if note.startswith(ASSUMING))
         return f"{self.name} = {quantity(self.value, self.unit)}, guaranteed {ends} ({rows})"
 
     @property

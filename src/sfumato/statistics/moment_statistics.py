@@ -1,4 +1,4 @@
-"""The characteristics of XK and XF, and statistics that a user defines: each has a value, a gradient and enclosures.
+"""The characteristics of XK and XF: each has a value, a gradient and enclosures.
 
 Sensitivities, sampling errors and linear intervals follow from value and gradient; see :mod:`.moments`.
 """
@@ -6,12 +6,11 @@ Sensitivities, sampling errors and linear intervals follow from value and gradie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sfumato.errors import StatisticError
 from sfumato.statistics.bounds.enclosure import EPS, Deadline, Enclosure, Factor
@@ -328,63 +327,3 @@ class Correlation(_TwoColumns):
 
     def __str__(self) -> str:
         return f"corr({quote(self.first)}, {quote(self.second)})"
-
-
-@dataclass(frozen=True)
-class Custom(Statistic):
-    """A characteristic g(E, S) defined by the user.
-
-    ``function(mean, covariance)`` returns a number. ``gradient_function(mean, covariance)`` returns the pair (g_E, G)
-    with a symmetric G; without it, central differences are used.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    function: Callable[[Any, Any], float] = field(compare=False)
-    gradient_function: Callable[[Any, Any], tuple[Any, Any]] | None = field(default=None, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(self.names))
-        if not self.names or len(set(self.names)) < len(self.names):
-            raise StatisticError(f"The statistic {self.name!r} must name at least one column, and each column once.")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.names
-
-    def value(self, moments: Moments) -> float:
-        return float(self.function(moments.mean.copy(), moments.covariance.copy()))
-
-    def gradient(self, moments: Moments) -> Gradient:
-        if self.gradient_function is not None:
-            mean, covariance = self.gradient_function(moments.mean.copy(), moments.covariance.copy())
-            across = np.asarray(covariance, dtype=np.float64)
-            return Gradient(np.asarray(mean, dtype=np.float64), (across + across.T) / 2.0)
-        return _numerical_gradient(self.function, moments)
-
-    def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(quote, self.names))})"
-
-
-def _numerical_gradient(function: Callable[[Any, Any], float], moments: Moments) -> Gradient:
-    """Compute central differences; the step is the cube root of the machine epsilon, relative to the spread."""
-    columns = len(moments.mean)
-    spread = np.where(moments.sd > 0.0, moments.sd, np.maximum(np.abs(moments.mean), 1.0))
-    step = np.finfo(np.float64).eps ** (1.0 / 3.0)
-
-    def slope(mean: NDArray[np.float64], covariance: NDArray[np.float64], size: float) -> float:
-        up = function(moments.mean + mean, moments.covariance + covariance)
-        down = function(moments.mean - mean, moments.covariance - covariance)
-        return (float(up) - float(down)) / (2.0 * size)
-
-    gradient = Gradient.zero(columns)
-    for i in range(columns):
-        size = step * spread[i]
-        gradient.mean[i] = slope(size * np.eye(columns)[i], np.zeros((columns, columns)), size)
-        for j in range(i, columns):
-            size = step * spread[i] * spread[j]
-            change = np.zeros((columns, columns))
-            change[i, j] = change[j, i] = size
-            derivative = slope(np.zeros(columns), change, size)
-            gradient.covariance[i, j] = gradient.covariance[j, i] = derivative if i == j else derivative / 2.0
-    return gradient

@@ -79,6 +79,11 @@ class Statistic(ABC):
         """Columns by whose spread it is divided: it is not defined if one of them is constant."""
         return ()
 
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What its guaranteed interval assumes, for the notes of an estimate."""
+        return ()
+
     def parts(self) -> tuple[Statistic, ...]:
         """Return the single numbers that this statistic consists of."""
         return (self,)
@@ -340,7 +345,7 @@ def _estimate_part(part: Statistic, records: Records, deadline: Deadline) -> Est
         records=boxes.records,
         uncertain_records=boxes.most_records - boxes.records,
         ended_early=deadline.ended_early,
-        notes=_describe_constants(statistic, boxes),
+        notes=(*_describe_constants(statistic, boxes), *statistic.assumptions),
     )
 
 

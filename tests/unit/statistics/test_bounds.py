@@ -11,8 +11,8 @@ import pytest
 from sfumato.errors import OptionError, StatisticError
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.counted_boxes import CountedBoxes
+from sfumato.statistics.custom import Custom
 from sfumato.statistics.language import parse
-from sfumato.statistics.moment_statistics import Custom
 from sfumato.statistics.statistic import enclose, estimate
 from sfumato.table.table import Table
 
@@ -242,7 +242,7 @@ def test_open_weights_give_exact_means_and_valid_variances():
 
 
 def test_a_users_own_statistic_is_attained_but_never_certain():
-    share = Custom("share", ("x", "y"), lambda mean, covariance: mean[0] / (mean[0] + mean[1]))
+    share = Custom("part", ("x", "y"), lambda mean, covariance: mean[0] / (mean[0] + mean[1]))
     one = estimate(share, CountedBoxes.make(["x", "y"], [[1.0, 1.0], [2.0, 3.0]], [[2.0, 2.0], [3.0, 5.0]]))[0]
     assert (one.low, one.high) == (-math.inf, math.inf)
     assert one.inner_low == pytest.approx(1.5 / 5.0)

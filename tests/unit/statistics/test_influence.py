@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Sd, Variance
+from sfumato.statistics.custom import Custom
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments, derivatives, influence, sampling_constant
 from sfumato.statistics.regression import Regression
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import StatisticError
-from sfumato.statistics.moment_statistics import Correlation, Covariance, Custom, Mean, Sd, Variance
+from sfumato.statistics.custom import Custom
+from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments
 from sfumato.statistics.regression import Regression
 

@@ -184,9 +184,7 @@ class TestKeep:
         assert estimate.low <= np.average(data.income, weights=data.sampling) <= estimate.high
 
     def test_a_user_s_own_statistic_can_be_kept(self, people):
-        from sfumato.statistics.moment_statistics import Custom
-
-        ratio = Custom("ratio", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
+        ratio = sf.Custom("proportion", ("age", "income"), lambda mean, covariance: mean[1] / mean[0])
         kept = sf.Boxes(k=5, keep=[ratio], others=0.0).release(people[["age", "income"]], seed=1)
         other = sf.Boxes(k=5, keep=["var(age)"], others=0.0).release(people[["age", "income"]], seed=1)
         intervals = [CountedBoxes.of(release.table, ("age", "income")) for release in (kept, other)]
