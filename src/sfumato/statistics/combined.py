@@ -257,7 +257,7 @@ class Ratio(Combination):
 
 @dataclass(frozen=True)
 class GroupedStatistic(Statistic):
-    """A statistic of each group: of the records with each value of some columns."""
+    """A statistic of each group: of the records with each value of some columns. A group without numbers has none."""
 
     is_characteristic = False
     takes_condition = False
@@ -272,7 +272,17 @@ class GroupedStatistic(Statistic):
         return tuple(dict.fromkeys((*self.statistic.columns, *self.groups)))
 
     def resolve(self, table: CountedBoxes) -> Statistic:
-        return replace(self, levels=tuple(_combinations([table.levels(name) for name in self.groups])))
+        levels = _combinations([table.levels(name) for name in self.groups])
+        found = replace(self, levels=tuple(values for values in levels if self._has_records(values, table)))
+        if not found.levels:
+            raise StatisticError(f"{self} needs at least one record that is complete.", found="none")
+        return found
+
+    def _has_records(self, values: Sequence[Any], table: CountedBoxes) -> bool:
+        part = self._of(values)
+        singles = (part.first, part.second) if isinstance(part, Combination) else (part,)
+        columns = [(one.unconditional.box_columns, one.where) for one in singles]
+        return all(not names or len(table.meeting(names, where).weight) > 0 for names, where in columns)
 
     def parts(self) -> tuple[Statistic, ...]:
         return tuple(self._of(values) for values in self.levels)

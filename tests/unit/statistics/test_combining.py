@@ -90,3 +90,10 @@ class TestReleases:
         swapped = sf.SvdSwap().release({"x": np.arange(50.0)}, schema={"x": "quasi"}, seed=1)
         with pytest.raises(RequestError, match="synthetic"):
             sf.combined_estimate(swapped, "mean(x)")
+
+
+def test_a_group_without_numbers_has_no_record_and_is_not_named_in_an_error():
+    boxes = sf.read_release({"x": [1.0, 2.0, None], "y": [None, None, 1.0], "g": ["a", "a", "b"]})
+    assert boxes.estimate("mean(x) by g").keys == ("a",)
+    with pytest.raises(StatisticError, match="mean.* by g needs at least one record"):
+        boxes.estimate("mean(y * x) by g")
