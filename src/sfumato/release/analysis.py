@@ -144,10 +144,8 @@ class Analysis:
 
     def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
         """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
-        estimates = estimate(wanted.with_confidence(self.confidence), intervals, self._budget(wanted))
-        if wanted.is_model:
-            return estimates
-        if self.value == "likelihood":
+        estimates = estimate(wanted, intervals, self._budget(wanted))
+        if self.value == "likelihood" and not wanted.has_errors:
             estimates = self._by_likelihood(wanted, intervals, estimates)
         if self.confidence is None and not wanted.has_errors:
             return estimates

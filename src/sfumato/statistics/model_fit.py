@@ -51,7 +51,6 @@ class Model(Statistic):
     """A generalized linear model: a response, terms that are products of factors, and an offset."""
 
     is_characteristic = False
-    is_model = True
     takes_condition = False
     parts_share_records = False
     has_errors = True
@@ -75,9 +74,6 @@ class Model(Statistic):
 
     def covers(self, unseen: Unseen) -> bool:
         return False
-
-    def with_confidence(self, confidence: float | None) -> Statistic:
-        return self if confidence is None else replace(self, confidence=confidence)
 
     def resolve(self, table: CountedBoxes) -> Statistic:
         categories = {
@@ -217,12 +213,8 @@ class FittedModel:
         around, others = enclose_coefficients(design, beta, np.array(turned), self.deadline)
         values, errors = unit * (back @ beta), unit * self._errors(design, beta, back)
         values[0] += shift
-        ends = (
-            np.full((len(beta), 2), (-math.inf, math.inf))
-            if around is None
-            else np.stack([-around[0], around[1]], axis=1)
-        )
-        ends = unit * ends / scale[:, None]
+        reach = (np.full(len(beta), math.inf),) * 2 if around is None else around
+        ends = unit * np.stack([-reach[0], reach[1]], axis=1) / scale[:, None]
         if turned:
             ends[0] = unit * np.array(others[0])
         rounding = 1e-12 * np.abs(values) + 1e-300
@@ -245,17 +237,17 @@ class FittedModel:
         The covariance is J⁻¹ V J⁻¹ with the information J and the covariance V of the score, whose terms are totalled
         by cluster (Binder 1983).
         """
-        boxes, (centre, scale), size = self.boxes, self._scaling(), len(self.model.terms)
+        boxes, (centre, scale), (_, unit) = self.boxes, self._scaling(), self._response_scaling()
         design, freedom = self.design(centre, scale), survey.freedom(boxes.box)
         beta = design.fit()
         if beta is None or not freedom:
-            return np.full(size, math.nan), freedom
+            return np.full(self._size, math.nan), freedom
         score, table = design.residuals(beta) * design.likely[:, None], survey.table
         share = np.bincount(boxes.box, weights=boxes.likely_weight, minlength=len(table.count)) / table.weight
         rows = np.maximum(np.ceil(share * table.count - 1e-6), 1.0).astype(np.int64)[boxes.box]
         totals = [survey.centred(survey.totals(boxes.box, one, rows)) for one in score.T]
         turned = self._back(centre, scale) @ np.linalg.inv(design.information(beta)) @ np.array(totals)
-        return np.linalg.norm(turned, axis=1), freedom
+        return unit * np.linalg.norm(turned, axis=1), freedom
 
     def check(self) -> None:
         """Raise unless the model can have these values."""

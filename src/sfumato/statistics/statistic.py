@@ -43,7 +43,6 @@ class Statistic(ABC):
     """
 
     is_characteristic: ClassVar[bool] = True  # whether its parts are functions of the moments of all records
-    is_model: ClassVar[bool] = False  # whether it has coefficients, which join what boxes and sampling leave open
     takes_condition: ClassVar[bool] = True  # whether ``| condition`` may follow
     parts_share_records: ClassVar[bool] = True  # whether all parts are computed from the same records
     has_errors: ClassVar[bool] = False  # whether its estimates have standard errors and confidence of themselves
@@ -110,10 +109,6 @@ class Statistic(ABC):
             f"{self} must be a single function of means and covariances.",
             fix="use its parts, or a mean, variance, sd, covariance, correlation or regression coefficient",
         )
-
-    def with_confidence(self, confidence: float | None) -> Statistic:
-        """Return a model whose intervals have this confidence; other statistics as they are."""
-        return self
 
     def resolve(self, table: CountedBoxes) -> Statistic:
         """Return the statistic with what it takes from the table, such as the groups that there are."""
