@@ -71,6 +71,7 @@ def pair_release(
         columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         unaltered=manifest.unaltered if manifest else (),
+        manifest=manifest,
         person=_column_of(Role.PERSON, schema, manifest, table),
         household=_column_of(Role.HOUSEHOLD, schema, manifest, table),
         metric=options.metric,

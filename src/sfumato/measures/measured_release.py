@@ -29,6 +29,8 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.release.manifest import Manifest
+    from sfumato.risk.knowledge import Precision
     from sfumato.schema.hierarchies import Tree
 
 
@@ -50,6 +52,8 @@ class MeasuredRelease:
     columns: tuple[str, ...] | None = None  # columns that the intruder knows and that are compared; None: all
     quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
     unaltered: tuple[str, ...] = ()  # columns that were released as they are
+    manifest: Manifest | None = None  # how the release was made, which an intruder can read
+    knows: Mapping[str, Precision] = field(default_factory=dict)  # columns that intruders know less precisely
     person: str | None = None  # column of the original that tells people apart; None: every row is another person
     household: str | None = None  # column of the original that is equal for people who live together
     drawn: NDArray[np.int64] | None = None  # released rows that come from the rows of the original; None: all

@@ -53,6 +53,16 @@ MEASURES: dict[str, Measure] = {
     ),
     "suppression": Measure("privacy.attacks.suppression", "suppression_scores", needs="origin"),
     "downcoding": Measure("privacy.attacks.downcoding", "downcoding_scores", needs="origin"),
+    "imputation": Measure("privacy.attacks.suppression", "imputation_scores", needs="origin"),
+    "known-mechanism": Measure(
+        "privacy.attacks.known_mechanism", "known_mechanism_scores", needs="origin", of_people=True
+    ),
+    "columnwise-groups": Measure(
+        "privacy.attacks.columnwise_groups", "columnwise_scores", needs="origin", of_people=True
+    ),
+    "isolation": Measure(
+        "privacy.attacks.isolation", "isolation_scores", needs="reference", tests=True, of_people=True
+    ),
     "membership": Measure(
         "privacy.attacks.membership", "membership_scores", needs="reference", tests=True, of_people=True
     ),
