@@ -65,9 +65,7 @@ def fitting_rows(values: NDArray[np.float64], means: NDArray[np.float64], rounde
     return np.asarray((first[:, None] <= group) & (group <= last[:, None]))
 
 
-def rows_left(
-    people: Table, released: Table, names: tuple[str, ...], own: NDArray[np.bool_] | None = None
-) -> RowsLeft:
+def rows_left(people: Table, released: Table, names: tuple[str, ...], own: NDArray[np.bool_] | None = None) -> RowsLeft:
     """Intersect the rows that fit each person over these columns; ``own`` are the rows (columns) of each person."""
     fits = np.ones((people.rows, released.rows), dtype=bool)
     for name in names:

@@ -390,12 +390,11 @@ def _scaled(setting: Setting, name: str, model: NoiseModel, *, is_logged: bool) 
     ours, theirs = (np.where(np.isfinite(one), one, np.nan) for one in setting.number(name))
     if model.scores:
         known = np.sort(theirs[~np.isnan(theirs)])
-        below, upto = (
-            [np.searchsorted(known, one, side) for one in (ours, theirs)] for side in ("left", "right")
-        )
+        below, upto = ([np.searchsorted(known, one, side) for one in (ours, theirs)] for side in ("left", "right"))
         shares = [(first + last + 1.0) / (2.0 * len(known) + 2.0) for first, last in zip(below, upto, strict=True)]
         ours, theirs = (
-            np.where(np.isnan(one), np.nan, ndtri(share_of)) for one, share_of in zip((ours, theirs), shares, strict=True)
+            np.where(np.isnan(one), np.nan, ndtri(share_of))
+            for one, share_of in zip((ours, theirs), shares, strict=True)
         )
     elif is_logged:
         least = min(float(np.nanmin(one[one > 0.0], initial=np.inf)) for one in (ours, theirs))
