@@ -79,7 +79,7 @@ class MeasuredRelease:
             self.reference.require(self.names)
         if self.origin is not None:
             _require_rows(self.origin, self.original.rows, self.released.rows)
-        self.original.require([name for name in (self.person, self.household) if name is not None])
+        self.original.require([name for name in (self.person, self.household, *self.knows) if name is not None])
 
     @cached_property
     def owners(self) -> NDArray[np.int64] | None:
@@ -108,6 +108,23 @@ class MeasuredRelease:
             "columns": self.names,
         }
         return replace(self, original=self.original.take(first), **given)
+
+    @cached_property
+    def as_known(self) -> MeasuredRelease:
+        """The same in the units in which intruders know the columns: people, and released rows to compare them with."""
+        if not self.knows:
+            return self
+        from sfumato.risk.knowledge import coarsen_released
+
+        kinds = self.original.kinds
+        known = {name: one for name, one in self.knows.items() if name in self.names}
+        tables = {
+            "original": coarsen_released(self.original, known, kinds),
+            "released": coarsen_released(self.released, known, kinds),
+            "reference": None if self.reference is None else coarsen_released(self.reference, known, kinds),
+        }
+        given: dict[str, Any] = {"columns": self.names, "knows": {}}
+        return replace(self, **tables, **given)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 WIDER = (1.5, 3.0, 10.0)  # c: the ball is so many times wider than the distance to the nearest person
 FEWER = (2, 5)  # t: a person with fewer than so many people in the ball is isolated
 ATTEMPTS = tuple(product(WIDER, FEWER))
-GUESSES = 500  # released rows that are tried by each intruder
+GUESSES = 300  # released rows that are tried by each intruder
 
 
 def isolated_share(guesses: NDArray[np.float64], people: NDArray[np.float64], *, c: float, t: int) -> float:
