@@ -63,7 +63,8 @@ def assess(
 
     Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
     memory is measured on a random sample; copies and groups are counted on all rows. With --earlier, it is also counted
-    who fits a person in all releases. With --knows, intruders know a column less precisely. With --person, or if the release has such a column, people are counted, not rows.
+    who fits a person in all releases. With --knows, intruders know a column less precisely. With --person, or if the
+    release has such a column, people are counted, not rows.
 
     Example: sfumato assess patients.csv out --reference others.csv
     """

@@ -178,7 +178,13 @@ def release_and_assess(
     (150, 150)
     """
     if hasattr(type(table), "release_with"):
-        unused = {"reference": reference, "holdout": holdout, "columns": columns, "knows": knows or None, "earlier": earlier or None}
+        unused = {
+            "reference": reference,
+            "holdout": holdout,
+            "columns": columns,
+            "knows": knows or None,
+            "earlier": earlier or None,
+        }
         given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
         return _assess_linked(method, table, [name for name, one in unused.items() if one is not None], given)
     wishes = AssessmentWishes(

@@ -118,13 +118,14 @@ class MeasuredRelease:
 
         kinds = self.original.kinds
         known = {name: one for name, one in self.knows.items() if name in self.names}
-        tables = {
-            "original": coarsen_released(self.original, known, kinds),
-            "released": coarsen_released(self.released, known, kinds),
-            "reference": None if self.reference is None else coarsen_released(self.reference, known, kinds),
-        }
-        given: dict[str, Any] = {"columns": self.names, "knows": {}}
-        return replace(self, **tables, **given)
+        return replace(
+            self,
+            original=coarsen_released(self.original, known, kinds),
+            released=coarsen_released(self.released, known, kinds),
+            reference=None if self.reference is None else coarsen_released(self.reference, known, kinds),
+            columns=self.names,
+            knows={},
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -65,16 +65,36 @@ MEASURES: dict[str, Measure] = {
         "privacy.attacks.isolation", "isolation_scores", needs="reference", tests=True, of_people=True
     ),
     "membership": Measure(
-        "privacy.attacks.membership", "membership_scores", needs="reference", tests=True, of_people=True, by_knowledge=True
+        "privacy.attacks.membership",
+        "membership_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "inference": Measure(
-        "privacy.attacks.anonymeter", "inference_scores", needs="reference", tests=True, of_people=True, by_knowledge=True
+        "privacy.attacks.anonymeter",
+        "inference_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "linkability": Measure(
-        "privacy.attacks.anonymeter", "linkability_scores", needs="reference", tests=True, of_people=True, by_knowledge=True
+        "privacy.attacks.anonymeter",
+        "linkability_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "singling-out": Measure(
-        "privacy.attacks.anonymeter", "singling_out_scores", needs="reference", tests=True, of_people=True, by_knowledge=True
+        "privacy.attacks.anonymeter",
+        "singling_out_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "noise-stripping": Measure("privacy.attacks.noise_stripping", "noise_stripping_scores", needs="origin"),
     "moments": Measure("utility.moments", "moment_scores", in_samples=True),

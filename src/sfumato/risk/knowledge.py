@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError
-from sfumato.table.intervals import format_set, interval_names, is_interval, parse_set
+from sfumato.table.intervals import Member, format_set, interval_names, is_interval, parse_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table, require_known
 
@@ -85,7 +85,7 @@ def _coarsen_cells(values: pa.Array, kind: Kind, precision: Precision, name: str
     sets = [parse_set(cell) for cell in values.cast(pa.string()).to_pylist()]
     members = list(dict.fromkeys(one for members in sets for one in members if isinstance(one, str)))
     coarser = _coarsen_values(pa.array(members, pa.string()), kind, precision, name).to_pylist()
-    known = dict(zip(members, coarser, strict=True))
+    known: dict[Member, Member] = dict(zip(members, coarser, strict=True))
     return pa.array([format_set(dict.fromkeys(known.get(one, one) for one in cell)) for cell in sets], pa.string())
 
 

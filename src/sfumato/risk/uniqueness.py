@@ -94,7 +94,7 @@ class Uniqueness:
 
     @property
     def bound_interval(self) -> tuple[float, float]:
-        """The bound if there are more and if there are fewer people than were counted, by the share that may be wrong."""
+        """The bound if there are more and if there are fewer people than were counted, by ``count_error``."""
         fewest, most = population_ends(self.population, self.count_error, at_least=self.rows)
         return unique_bound(self.domain, most), unique_bound(self.domain, fewest)
 

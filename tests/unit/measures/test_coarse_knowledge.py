@@ -89,7 +89,8 @@ def test_a_person_is_still_in_the_interval_that_contained_her(seed, width):
 
 def test_sets_words_and_missing_cells():
     kinds = {"zip": Kind.NOMINAL, "age": Kind.WHOLE}
-    rows = Table.from_arrow(pa.table({"zip": ["80331|80799", "10115|80331", None, "*"], "age": ["20-29", "30-39", None, "x"]}))
+    words = ["20-29", "30-39", None, "x"]
+    rows = Table.from_arrow(pa.table({"zip": ["80331|80799", "10115|80331", None, "*"], "age": words}))
     known = coarsen_released(rows, {"zip": 2, "age": 10}, kinds).to_arrow().to_pydict()
     assert known["zip"] == ["80", "10|80", None, "*"]
     assert known["age"] == ["20-29", "30-39", None, "x"]  # a number that was released as a word

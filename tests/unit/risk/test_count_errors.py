@@ -29,7 +29,7 @@ def test_the_true_share_of_unique_rows_is_in_the_interval_if_some_rows_are_wrong
 
 
 def test_two_per_wrong_row_is_not_too_many():
-    """A row that was alone joins another that was alone: two fewer are unique. With 1 per row the interval would fail."""
+    """A row that was alone joins another that was alone: two fewer are unique. 1 per row would be too few."""
     true, seen = {"a": [1, 2, 3, 3]}, {"a": [1, 1, 3, 3]}
     assert sf.uniqueness(true, ["a"]).unique_fraction == 0.5
     found = sf.uniqueness(seen, ["a"], count_error=0.25)

@@ -72,7 +72,7 @@ def rows_left(people: Table, released: Table, names: tuple[str, ...], own: NDArr
         values, means = finite_numbers(people, name), finite_numbers(released, name)
         scale = float(np.nanmax(np.abs(means), initial=1.0))
         fits &= fitting_rows(values, means, 0.5 if people.kinds[name] is Kind.DATE else 1e-12 * scale)
-    mine = np.zeros(people.rows, dtype=bool) if own is None else (fits & own).any(axis=1)
+    mine = np.zeros(people.rows, dtype=bool) if own is None else np.asarray((fits & own).any(axis=1))
     return RowsLeft(fits.sum(axis=1), mine)
 
 

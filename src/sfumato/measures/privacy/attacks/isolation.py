@@ -64,8 +64,8 @@ def isolation_scores(subject: MeasuredRelease) -> Iterator[Score]:
     tried = tuple(intruders(subject))
     counts = []
     for intruder in tried:
-        points = (intruder.points(subject, side) for side in (guesses, everyone))
-        near = nearest_in_random_order(*points, POOLED, generator)
+        asked, known = (intruder.points(subject, side) for side in (guesses, everyone))
+        near = nearest_in_random_order(asked, known, POOLED, generator)
         counts.append(_isolated(near.distance, near.index, labels))
     counted = np.concatenate(counts, axis=1)
     p_values = adjust_p_values(counted[:, :, 0] - counted[:, :, 1])
