@@ -46,8 +46,8 @@ HEAD = """# Attacks that know how a release was made
 
 Written by `docs/replication/attacks.py`; do not edit by hand. The attacks are explained in
 [theory](../theory/attacks.md). {rows:,} people of each table are released, and {rows:,} others never took part. Rates
-are shares of people; "known mechanism" is the likelihood ratio of an intruder who reads the manifest, "nearest" the best
-of the distance matchers (several intruders), "belief" the mean posterior probability of the true row.
+are shares of people; "known mechanism" is the likelihood ratio of an intruder who reads the manifest, "nearest" the
+best of the distance matchers (several intruders), "belief" the mean posterior probability of the true row.
 """
 
 

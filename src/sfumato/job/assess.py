@@ -126,7 +126,7 @@ def assess(
     named = {name: role for name, role in ((person, Role.PERSON), (household, Role.HOUSEHOLD)) if name is not None}
     known = Schema.of(schema).with_roles(named) if named else None if schema is None else Schema.of(schema)
     job = Job.of(original, schema=known, engine=engine, seed=seed)
-    options = ComparisonOptions(columns=columns, metric=metric, knows=knows or {}, seed=seed)
+    options = ComparisonOptions(columns=columns, metric=metric, knows=knows, seed=seed)
     made = as_release(release)
     measured = measure_release(job, made, reference, options, measures=measures, origin=origin)
     return add_composition(measured.assessment, earlier, made)

@@ -190,7 +190,7 @@ def release_and_assess(
     wishes = AssessmentWishes(
         reference=None if reference is None else as_table(reference),
         holdout=holdout,
-        options=ComparisonOptions(columns=columns, metric=metric, knows=knows or {}, seed=seed),
+        options=ComparisonOptions(columns=columns, metric=metric, knows=knows, seed=seed),
         require=require,
         earlier=read_earlier(earlier),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,7 +47,7 @@ class ComparisonOptions:
     columns: Sequence[str] | None = None
     metric: Metric = "standardised"
     seed: int | None = None
-    knows: Mapping[str, Precision] = field(default_factory=dict)
+    knows: Mapping[str, Precision] | None = None
 
     def __post_init__(self) -> None:
         require_choice(self.metric, name="metric", choices=METRICS)
@@ -74,7 +74,7 @@ def pair_release(
         quasi=manifest.names(Role.QUASI) if manifest else None,
         unaltered=manifest.unaltered if manifest else (),
         manifest=manifest,
-        knows=dict(options.knows),
+        knows=dict(options.knows or {}),
         person=_column_of(Role.PERSON, schema, manifest, table),
         household=_column_of(Role.HOUSEHOLD, schema, manifest, table),
         metric=options.metric,

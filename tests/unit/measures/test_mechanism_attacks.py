@@ -14,7 +14,7 @@ from sfumato.measures.assess import take_measures
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy.attacks import isolation, known_mechanism
 from sfumato.measures.privacy.attacks.columnwise_groups import rows_left
-from sfumato.measures.privacy.attacks.known_mechanism import MODELS, Matches, Setting
+from sfumato.measures.privacy.attacks.known_mechanism import MODELS, PersonMatches, Setting
 from sfumato.methods.swap_kernels import rank_partners
 from sfumato.randomness import Randomness
 from sfumato.table.table import Table
@@ -135,7 +135,7 @@ class TestKnownMechanism:
         for seed in range(3):
             setting, own = setting_of(method, correlated(300, seed=seed), seed)
             logs = MODELS[method.name](setting)
-            hits += Matches.of(logs.given - logs.of_rows, own).hits.sum()
+            hits += PersonMatches.of(logs.given - logs.of_rows, own).hits.sum()
             nearest += known_mechanism._nearest_hits(setting.subject, setting.targets, own).sum()
             people += len(own)
         assert hits >= nearest - 2.0 * np.sqrt(people * 0.25) * 0.5
@@ -146,7 +146,7 @@ class TestKnownMechanism:
             setting, own = setting_of(method, correlated(400, 8))
             logs = MODELS[method.name](setting)
             nearest = known_mechanism._nearest_hits(setting.subject, setting.targets, own).mean()
-            assert Matches.of(logs.given - logs.of_rows, own).hits.mean() > 1.3 * nearest
+            assert PersonMatches.of(logs.given - logs.of_rows, own).hits.mean() > 1.3 * nearest
 
     @pytest.mark.parametrize("method", [METHODS[0], METHODS[1], METHODS[2], METHODS[5]], ids=str)
     def test_its_probabilities_are_true_frequencies(self, method):
@@ -156,7 +156,7 @@ class TestKnownMechanism:
         ratio = logs.given - logs.of_rows
         weights = np.exp(ratio - ratio.max(axis=1, keepdims=True))
         claimed = (weights.max(axis=1) / weights.sum(axis=1)).mean()
-        assert claimed == pytest.approx(Matches.of(ratio, own).hits.mean(), abs=0.08)
+        assert claimed == pytest.approx(PersonMatches.of(ratio, own).hits.mean(), abs=0.08)
 
     def test_changed_categories_by_hand(self):
         """keep = ½ and three values: the posterior of each row is p(y|x)/p(y), over all rows."""
@@ -212,8 +212,8 @@ class TestKnownMechanism:
         setting, own = setting_of(METHODS[5], correlated(300))
         logs = MODELS["swap"](setting)
         wrong = np.random.default_rng(0).permutation(own)
-        assert Matches.of(logs.given - logs.of_rows, wrong).hits.mean() < 0.03
-        assert Matches.of(logs.given - logs.of_rows, wrong).belief.mean() < 0.03
+        assert PersonMatches.of(logs.given - logs.of_rows, wrong).hits.mean() < 0.03
+        assert PersonMatches.of(logs.given - logs.of_rows, wrong).belief.mean() < 0.03
 
     @pytest.mark.parametrize("method", [sf.Swap(kind="plain"), sf.Synthesize(), sf.Boxes(k=5)], ids=str)
     def test_methods_without_such_a_mechanism_have_no_score(self, method):

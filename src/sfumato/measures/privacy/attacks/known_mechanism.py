@@ -110,12 +110,12 @@ def known_mechanism_scores(subject: MeasuredRelease) -> Iterator[Score]:
     if logs is None:
         return
     own = subject.origin[None, :] == targets[:, None]
-    ratio, alone = (Matches.of(one, own) for one in (logs.given - logs.of_rows, logs.given))
+    ratio, alone = (PersonMatches.of(one, own) for one in (logs.given - logs.of_rows, logs.given))
     worse = max((ratio, alone), key=lambda one: float(one.hits.sum()))
     yield from _scores(worse, logs.columns, _nearest_hits(subject, targets, own), rows)
 
 
-def _scores(found: Matches, columns: Sequence[str], nearest: Array, rows: int) -> Iterator[Score]:
+def _scores(found: PersonMatches, columns: Sequence[str], nearest: Array, rows: int) -> Iterator[Score]:
     few = ", ".join(columns[:5]) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
     note = (
         f"share of people, by an intruder who knows the method, its options and {few}; {nearest.mean():.1%} of the "
@@ -132,14 +132,14 @@ def _scores(found: Matches, columns: Sequence[str], nearest: Array, rows: int) -
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Matches:
+class PersonMatches:
     """Whether each person was matched, where one of several equal rows is a guess, and the posterior of her row."""
 
     hits: Array
     belief: Array
 
     @classmethod
-    def of(cls, logs: Array, own: NDArray[np.bool_]) -> Matches:
+    def of(cls, logs: Array, own: NDArray[np.bool_]) -> PersonMatches:
         """Match each person (row) with the most likely released row (column)."""
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         best = weights >= 1.0 - 1e-9
@@ -151,7 +151,7 @@ def _nearest_hits(subject: MeasuredRelease, targets: NDArray[np.int64], own: NDA
     """Return whether the nearest row, which knows nothing of the method, is the right one for each person."""
     from scipy.spatial.distance import cdist
 
-    return Matches.of(-cdist(subject.people[targets], subject.rows, "sqeuclidean"), own).hits
+    return PersonMatches.of(-cdist(subject.people[targets], subject.rows, "sqeuclidean"), own).hits
 
 
 # Columns by themselves: what is told by a cell, if cells change by known probabilities.

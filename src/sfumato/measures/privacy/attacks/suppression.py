@@ -178,8 +178,8 @@ def imputation_scores(subject: MeasuredRelease) -> Iterator[Score]:
     A forest of decision trees is trained on the released rows that show the column, with the other columns as they are
     released. A prediction is correct if it is the value; a number must be within 5 %. What counts is how much more
     often it is correct than the most frequent value (of numbers: the median) and, with a reference, than the same model
-    is for people who never took part, of whom the same cells are hidden: what holds for everybody is no disclosure of a
-    participant.
+    is for people who never took part, who have the same values, and of whom the same cells are hidden: what holds for
+    everybody is no disclosure of a participant.
 
     The score is the share of suppressed cells that were predicted, up to 1,000 of each of 12 columns.
     """
@@ -232,8 +232,8 @@ def _predict(
     values, counts = np.unique(own[shown], return_counts=True)
     usual = float(np.median(own[shown])) if is_number else float(values[counts.argmax()])
     truth = cells.original[subject.origin[hidden], place]
-    people = generator.permutation(np.flatnonzero(~np.isnan(cells.reference[:, place])))[: len(hidden)]
-    pattern = np.isnan(cells.released[hidden[: len(people)]][:, others])
+    people, like = _like(truth, cells.reference[:, place], generator)
+    pattern = np.isnan(cells.released[hidden[like]][:, others])
     outside = np.where(pattern, np.nan, cells.reference[people][:, others])
     return PredictedCells(
         column=name,
@@ -241,6 +241,20 @@ def _predict(
         usual=_is_right(np.full(len(hidden), usual), truth, is_number=is_number),
         outside=_is_right(model(outside), cells.reference[people, place], is_number=is_number),
     )
+
+
+def _like(
+    truth: NDArray[np.float64], outside: NDArray[np.float64], generator: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a random person outside with the same value as each cell, and which cells these are; some have nobody.
+
+    Suppressed values are rare ones, which are harder to predict than those of random people.
+    """
+    order = generator.permutation(len(outside))
+    order = order[np.argsort(outside[order], kind="stable")]
+    first, last = (np.searchsorted(outside[order], truth, side) for side in ("left", "right"))
+    like = np.flatnonzero(last > first)
+    return order[first[like] + (generator.random(len(like)) * (last - first)[like]).astype(np.int64)], like
 
 
 def _learn(
