@@ -138,12 +138,12 @@ def predicted(people: Table, others: Table) -> str:
     for name, method in {
         "Suppress(k=3)": sf.Suppress(k=3, search=10.0),
         "Suppress(k=10)": sf.Suppress(k=10, search=10.0),
-        "Suppress(k=10, extra=0.5)": sf.Suppress(k=10, extra=0.5, search=10.0),
+        'Suppress(k=10, kind="random")': sf.Suppress(k=10, kind="random", search=10.0),
     }.items():
         found = attacked(method, people, others, ["imputation", "suppression"])
         score = found["suppressed cells predicted"]
         usual, _, outside = score.note.partition("their rows; ")[2].partition(" by the most frequent value, ")
-        outside = outside.partition(" of the")[0]
+        usual, outside = (one.replace("%", " %") for one in (usual, outside.partition(" of the")[0]))
         rebuilt = percent(found["suppressed cells reconstructed"].value)
         rows.append([name, f"{score.rows:,}", percent(score.value), usual, outside, f"{score.gain:.2f}", rebuilt])
     heads = ["release", "cells", "predicted", "most frequent value", "outsiders", "gain", "reconstructed"]
