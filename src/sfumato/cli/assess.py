@@ -42,6 +42,7 @@ def assess(
     metric: str = typer.Option(
         "standardised", "--metric", help="Distance between rows: standardised, mahalanobis or mixed."
     ),
+    knows: list[str] = options.KNOWS,
     worst: int = typer.Option(0, "--worst", min=0, metavar="N", help="List the N most exposed rows; keep them secret."),
     pictures: str | None = typer.Option(
         None,
@@ -62,7 +63,8 @@ def assess(
 
     Compares the release with its original. Attacks are measured only with --reference. A table that does not fit into
     memory is measured on a random sample; copies and groups are counted on all rows. With --earlier, it is also counted
-    who fits a person in all releases. With --person, or if the release has such a column, people are counted, not rows.
+    who fits a person in all releases. With --knows, intruders know a column less precisely. With --person, or if the
+    release has such a column, people are counted, not rows.
 
     Example: sfumato assess patients.csv out --reference others.csv
     """
@@ -80,7 +82,8 @@ def assess(
     job = options.job_of(file, reading, place, engine, schema=known)
     others = reference and file_source(reference, reading.given).read()
     chosen_metric = cast("Metric", require_choice(metric, name="--metric", choices=METRICS))
-    how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, seed=seed)
+    known_as = options.precisions(knows)
+    how = ComparisonOptions(columns=list(column) or None, metric=chosen_metric, knows=known_as, seed=seed)
     if not job.engine.in_memory:
         _require_no_pictures(pictures is not None or worst > 0, job.engine.name)
     made = read_one_table(release)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -48,12 +48,7 @@ def inspect(
     role: list[str] = options.ROLE,
     person: str | None = options.PERSON,
     household: str | None = options.HOUSEHOLD,
-    knows: list[str] = typer.Option(
-        [],
-        "--knows",
-        metavar="COLUMN=PRECISION",
-        help="What an intruder knows of a column: a period such as year, a width, or a number of leading characters.",
-    ),
+    knows: list[str] = options.KNOWS,
     reading: options.ReadingOptions,
     models: bool = typer.Option(
         False, "--models", help="Show instead which privacy models the table satisfies: k-anonymity, ℓ-diversity, …."
@@ -100,7 +95,7 @@ def inspect(
         if not json:
             console.show(terminal.inspection(columns))
             console.show_text("" if homes is None else f"Households: {homes.found}.\n")
-        known = dict(map(_precision, knows))
+        known = options.precisions(knows)
         sets = _identifying(opened, alpha, population, max_size, known, limit and end)
     if json:
         searched = {"complete": sets.complete, "coverage": sets.coverage} if sets is not None else {}
@@ -113,17 +108,6 @@ def inspect(
 
 def _left(end: float) -> float:
     return max(LEAST_SECONDS, end - time.perf_counter())
-
-
-def _precision(text: str) -> tuple[str, Precision]:
-    """Split ``COLUMN=PRECISION``; a column name may contain "="."""
-    name, mark, precision = text.rpartition("=")
-    if not mark or not name:
-        raise OptionError("--knows needs a column and a precision.", found=repr(text), fix="--knows birth_date=year")
-    try:
-        return name, float(precision)
-    except ValueError:
-        return name, cast("Precision", precision)
 
 
 def _identifying(

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, make_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import typer
 
@@ -17,6 +17,7 @@ from sfumato.methods.command_flags import COMMAND_FLAGS
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
+    from sfumato.risk.knowledge import Precision
     from sfumato.schema.schema import Schema
 
 FILE_HELP = (
@@ -44,6 +45,13 @@ HOUSEHOLD = typer.Option(
     metavar="COLUMN",
     help="Column that is equal for people who live together: the risk with the household is told. It is not released.",
 )
+KNOWS = typer.Option(
+    [],
+    "--knows",
+    metavar="COLUMN=PRECISION",
+    help="What an intruder knows of a column: a period such as year, a width, or a number of leading characters; "
+    "repeatable.",
+)
 ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger than memory, or spark for clusters."
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
@@ -51,6 +59,22 @@ MEMORY = typer.Option(
 SEED = typer.Option(None, "--seed", help="Seed for repeatable tests.")
 SECRET_SEED = typer.Option(None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
+
+
+def precisions(given: Sequence[str]) -> dict[str, Precision]:
+    """Return what intruders know of columns, by COLUMN=PRECISION; a column name may contain "="."""
+    known: dict[str, Precision] = {}
+    for text in given:
+        name, mark, precision = text.rpartition("=")
+        if not mark or not name:
+            raise OptionError(
+                "--knows needs a column and a precision.", found=repr(text), fix="--knows birth_date=year"
+            )
+        try:
+            known[name] = float(precision)
+        except ValueError:
+            known[name] = cast("Precision", precision)
+    return known
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.measures.measured_release import MeasuredRelease, Metric
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
+    from sfumato.risk.knowledge import Precision
 
 SAMPLED = 20_000  # rows that are measured of a table that is not in memory
 
@@ -42,6 +43,7 @@ def assess(
     measures: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
+    knows: Mapping[str, Precision] | None = None,
     origin: NDArray[np.int64] | None = None,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     person: str | None = None,
@@ -67,18 +69,25 @@ def assess(
         (:func:`sfumato.split_holdout`). Attacks need it, and other measures are compared with it. Default: none.
     measures : sequence of str, optional
         Names of the measures to take: "copies", "prediction", "reference", "boxes", "linkage", "fellegi-sunter",
-        "suppression", "downcoding", "noise-stripping", "membership", "inference", "linkability", "singling-out",
-        "moments", "marginals", "losses", "propensity", "models" and "kernel-components". Default: all.
+        "suppression", "imputation", "downcoding", "known-mechanism", "columnwise-groups", "noise-stripping",
+        "isolation", "membership", "inference", "linkability", "singling-out", "moments", "marginals", "losses",
+        "propensity", "models" and "kernel-components". Default: all.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
     metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
         Distance between rows: the root mean square difference of standardised columns; the same along principal
         components of variance 1; or one in which every column of the table has the same weight.
+    knows : mapping of str to precision, optional
+        How precisely intruders know some columns: a period such as "year" for dates, the width of the intervals that
+        they can tell apart for numbers, and the number of leading characters or a mapping to coarser values for text;
+        see :func:`sfumato.uniqueness`. It holds for the measures "linkage", "fellegi-sunter", "membership",
+        "inference", "linkability" and "singling-out"; "known-mechanism" and "columnwise-groups" leave these columns
+        out. Default: as the table has them.
     origin : array of int, optional
         Position of the original row of each released row, −1 for none. A release does not contain it, so the measures
-        "linkage", "fellegi-sunter", "suppression", "downcoding" and "noise-stripping" are omitted without it;
-        :func:`sfumato.release_and_assess` provides it. Default: unknown.
+        "linkage", "fellegi-sunter", "suppression", "imputation", "downcoding", "known-mechanism", "columnwise-groups"
+        and "noise-stripping" are omitted without it; :func:`sfumato.release_and_assess` provides it. Default: unknown.
     schema : Schema, mapping or path, optional
         The schema of the original, or its file. Its generalization trees are known to the intruder of "downcoding".
         Default: none.
@@ -117,7 +126,7 @@ def assess(
     named = {name: role for name, role in ((person, Role.PERSON), (household, Role.HOUSEHOLD)) if name is not None}
     known = Schema.of(schema).with_roles(named) if named else None if schema is None else Schema.of(schema)
     job = Job.of(original, schema=known, engine=engine, seed=seed)
-    options = ComparisonOptions(columns=columns, metric=metric, seed=seed)
+    options = ComparisonOptions(columns=columns, metric=metric, knows=knows, seed=seed)
     made = as_release(release)
     measured = measure_release(job, made, reference, options, measures=measures, origin=origin)
     return add_composition(measured.assessment, earlier, made)

@@ -79,6 +79,7 @@ def uniqueness(
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
     knows: Mapping[str, Precision] | None = None,
+    count_error: float = 0.0,
     engine: str | Engine = "auto",
 ) -> Uniqueness:
     """Compute how many rows a set of columns makes unique, and bound the share of unique people in a population.
@@ -105,6 +106,9 @@ def uniqueness(
         "month", "quarter", "year", "decade") for dates, the width of the intervals that she tells apart for numbers,
         the number of leading characters or a mapping of values to coarser ones for text. The table must be in memory.
         Default: she knows every column as it is.
+    count_error : float, default 0.0
+        Share, from 0 to below 1, by which the counts may be wrong (LT §2): of the number of people, and of the rows
+        with a wrong value. ``bound_interval`` and ``unique_interval`` of the result tell what follows.
     engine : str or Engine, default "auto"
         Engine that reads the table, such as "memory" or "duckdb". "auto" takes memory if the table fits into it.
 
@@ -129,6 +133,12 @@ def uniqueness(
     >>> found.domain, round(found.bound, 3)
     (200, 0.074)
 
+    The census may be wrong by 5 %:
+
+    >>> found = sf.uniqueness(people, ["age"], population=1000, domain_sizes={"age": 100}, count_error=0.05)
+    >>> tuple(round(end, 4) for end in found.bound_interval)
+    (0.035, 0.0387)
+
     An intruder who cannot tell the ages apart:
 
     >>> sf.uniqueness(people, ["age", "sex"], knows={"age": 100}).unique_rows
@@ -137,11 +147,21 @@ def uniqueness(
     job = Job.of(table, schema=schema, engine=engine)
     if job.engine.in_memory:
         table = _one_row_per_person(job, columns, knows) if job.schema and job.schema.person else job.source
-        return counts.uniqueness(table, columns, population, domain_sizes=domain_sizes, schema=job.schema, knows=knows)
+        return counts.uniqueness(
+            table,
+            columns,
+            population,
+            domain_sizes=domain_sizes,
+            schema=job.schema,
+            knows=knows,
+            count_error=count_error,
+        )
     _require_whole_knowledge(knows)
     with open_for_inspection(job) as opened:
         declared = None if job.schema is None else opened.schema
-        return uniqueness_from_survey(opened.survey, declared, columns, population, domain_sizes=domain_sizes)
+        return uniqueness_from_survey(
+            opened.survey, declared, columns, population, domain_sizes=domain_sizes, count_error=count_error
+        )
 
 
 def _one_row_per_person(job: Job, columns: Sequence[str], knows: Mapping[str, Precision] | None) -> Table:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Assessment
     from sfumato.release.ledger import Ledger
     from sfumato.release.release import Release
+    from sfumato.risk.knowledge import Precision
 
 
 log = logging.getLogger("sfumato")
@@ -108,6 +109,7 @@ def release_and_assess(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     columns: Sequence[str] | None = None,
     metric: Metric = "standardised",
+    knows: Mapping[str, Precision] | None = None,
     seed: int | None = None,
     engine: str | Engine = "auto",
     into: Any = None,
@@ -128,7 +130,7 @@ def release_and_assess(
         An anonymization method such as ``sf.Boxes(k=5)``.
     table : Table, path, data frame or LinkedTables
         The original rows. Linked tables are attacked by joining them, before and after the release, and by nothing
-        else: without ``reference``, ``holdout``, ``columns`` and ``earlier``.
+        else: without ``reference``, ``holdout``, ``columns``, ``knows`` and ``earlier``.
     reference : Table, path or data frame, optional
         People of the same population who are not in the table. Attacks are compared with them.
     holdout : float, optional
@@ -140,6 +142,8 @@ def release_and_assess(
         Columns that the intruder is assumed to know. By default all columns.
     metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
         Distance between rows.
+    knows : mapping of str to precision, optional
+        How precisely intruders know some columns; see :func:`sfumato.assess`. Default: as the table has them.
     seed : int, optional
         Makes the released rows repeatable, for tests; it is a secret. Their order stays random, so scores that draw
         rows vary slightly. By default all random numbers come from the operating system.
@@ -174,13 +178,19 @@ def release_and_assess(
     (150, 150)
     """
     if hasattr(type(table), "release_with"):
-        unused = {"reference": reference, "holdout": holdout, "columns": columns, "earlier": earlier or None}
+        unused = {
+            "reference": reference,
+            "holdout": holdout,
+            "columns": columns,
+            "knows": knows or None,
+            "earlier": earlier or None,
+        }
         given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
         return _assess_linked(method, table, [name for name, one in unused.items() if one is not None], given)
     wishes = AssessmentWishes(
         reference=None if reference is None else as_table(reference),
         holdout=holdout,
-        options=ComparisonOptions(columns=columns, metric=metric, seed=seed),
+        options=ComparisonOptions(columns=columns, metric=metric, knows=knows, seed=seed),
         require=require,
         earlier=read_earlier(earlier),
     )

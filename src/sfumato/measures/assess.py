@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.plan.answers import ComparedRows
     from sfumato.release.manifest import Manifest
+    from sfumato.risk.knowledge import Precision
     from sfumato.schema.hierarchies import Tree
     from sfumato.table.table import Table
 
@@ -46,6 +47,7 @@ class ComparisonOptions:
     columns: Sequence[str] | None = None
     metric: Metric = "standardised"
     seed: int | None = None
+    knows: Mapping[str, Precision] | None = None
 
     def __post_init__(self) -> None:
         require_choice(self.metric, name="metric", choices=METRICS)
@@ -71,6 +73,8 @@ def pair_release(
         columns=None if options.columns is None else tuple(options.columns),
         quasi=manifest.names(Role.QUASI) if manifest else None,
         unaltered=manifest.unaltered if manifest else (),
+        manifest=manifest,
+        knows=dict(options.knows or {}),
         person=_column_of(Role.PERSON, schema, manifest, table),
         household=_column_of(Role.HOUSEHOLD, schema, manifest, table),
         metric=options.metric,
@@ -102,7 +106,7 @@ def take_measures(
         elif name == COUNTED and counted is not None:
             taken[name] = tuple(counted_copy_scores(subject, counted))
         else:
-            taken[name] = _count_people(subject, MEASURES[name])
+            taken[name] = _take(subject, MEASURES[name])
     return Assessment(
         method=manifest.method if manifest else "unknown method",
         original_rows=subject.original.rows if counted is None else counted.original_rows,
@@ -112,9 +116,27 @@ def take_measures(
         scores=_judge_tests(taken.values()),
         omitted=tuple(omitted),
         people=_number_of_people(subject, counted),
+        knowledge=_say_knowledge(subject),
         sampled_rows=0 if counted is None else subject.original.rows,
         sampled_groups=0 if counted is None else subject.original.rows if draws is None else draws,
     )
+
+
+def _take(subject: MeasuredRelease, measure: Measure) -> tuple[Score, ...]:
+    """Take a measure; attacks by what is known of people see columns as precisely as intruders know them."""
+    if not (subject.knows and measure.by_knowledge):
+        return _count_people(subject, measure)
+    told = f"; intruders know {_say_knowledge(subject)}"
+    return tuple(replace(score, note=score.note + told) for score in _count_people(subject.as_known, measure))
+
+
+def _say_knowledge(subject: MeasuredRelease) -> str:
+    """Return which compared columns intruders know less precisely, and how; empty if none."""
+    if not subject.knows:
+        return ""
+    from sfumato.risk.knowledge import say_knowledge
+
+    return say_knowledge(subject.knows, subject.names)
 
 
 def _count_people(subject: MeasuredRelease, measure: Measure) -> tuple[Score, ...]:

@@ -29,6 +29,8 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.release.manifest import Manifest
+    from sfumato.risk.knowledge import Precision
     from sfumato.schema.hierarchies import Tree
 
 
@@ -50,6 +52,8 @@ class MeasuredRelease:
     columns: tuple[str, ...] | None = None  # columns that the intruder knows and that are compared; None: all
     quasi: tuple[str, ...] | None = None  # quasi-identifiers of the release; None: all released columns
     unaltered: tuple[str, ...] = ()  # columns that were released as they are
+    manifest: Manifest | None = None  # how the release was made, which an intruder can read
+    knows: Mapping[str, Precision] = field(default_factory=dict)  # columns that intruders know less precisely
     person: str | None = None  # column of the original that tells people apart; None: every row is another person
     household: str | None = None  # column of the original that is equal for people who live together
     drawn: NDArray[np.int64] | None = None  # released rows that come from the rows of the original; None: all
@@ -75,7 +79,7 @@ class MeasuredRelease:
             self.reference.require(self.names)
         if self.origin is not None:
             _require_rows(self.origin, self.original.rows, self.released.rows)
-        self.original.require([name for name in (self.person, self.household) if name is not None])
+        self.original.require([name for name in (self.person, self.household, *self.knows) if name is not None])
 
     @cached_property
     def owners(self) -> NDArray[np.int64] | None:
@@ -104,6 +108,24 @@ class MeasuredRelease:
             "columns": self.names,
         }
         return replace(self, original=self.original.take(first), **given)
+
+    @cached_property
+    def as_known(self) -> MeasuredRelease:
+        """The same in the units in which intruders know the columns: people, and released rows to compare them with."""
+        if not self.knows:
+            return self
+        from sfumato.risk.knowledge import coarsen_released
+
+        kinds = self.original.kinds
+        known = {name: one for name, one in self.knows.items() if name in self.names}
+        return replace(
+            self,
+            original=coarsen_released(self.original, known, kinds),
+            released=coarsen_released(self.released, known, kinds),
+            reference=None if self.reference is None else coarsen_released(self.reference, known, kinds),
+            columns=self.names,
+            knows={},
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class Measure:
     in_samples: bool = False  # whether separate samples of original and release will do, as for means
     of_people: bool = False  # whether it looks at one row of each person; otherwise at all rows
     of_released_people: bool = False  # whether it needs one released row of each person, too
+    by_knowledge: bool = False  # whether it is an attack by what is known of a person, which may be less precise
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
         """Return the scores of a release."""
@@ -47,23 +48,53 @@ MEASURES: dict[str, Measure] = {
     "prediction": Measure("privacy.prediction", "prediction_scores", of_people=True),
     "reference": Measure("privacy.reference", "reference_scores", tests=True, of_people=True, of_released_people=True),
     "boxes": Measure("privacy.boxes", "box_scores", needs="boxes"),
-    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin", of_people=True),
+    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin", of_people=True, by_knowledge=True),
     "fellegi-sunter": Measure(
-        "privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin", of_people=True
+        "privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin", of_people=True, by_knowledge=True
     ),
     "suppression": Measure("privacy.attacks.suppression", "suppression_scores", needs="origin"),
     "downcoding": Measure("privacy.attacks.downcoding", "downcoding_scores", needs="origin"),
+    "imputation": Measure("privacy.attacks.suppression", "imputation_scores", needs="origin"),
+    "known-mechanism": Measure(
+        "privacy.attacks.known_mechanism", "known_mechanism_scores", needs="origin", of_people=True
+    ),
+    "columnwise-groups": Measure(
+        "privacy.attacks.columnwise_groups", "columnwise_scores", needs="origin", of_people=True
+    ),
+    "isolation": Measure(
+        "privacy.attacks.isolation", "isolation_scores", needs="reference", tests=True, of_people=True
+    ),
     "membership": Measure(
-        "privacy.attacks.membership", "membership_scores", needs="reference", tests=True, of_people=True
+        "privacy.attacks.membership",
+        "membership_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "inference": Measure(
-        "privacy.attacks.anonymeter", "inference_scores", needs="reference", tests=True, of_people=True
+        "privacy.attacks.anonymeter",
+        "inference_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "linkability": Measure(
-        "privacy.attacks.anonymeter", "linkability_scores", needs="reference", tests=True, of_people=True
+        "privacy.attacks.anonymeter",
+        "linkability_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "singling-out": Measure(
-        "privacy.attacks.anonymeter", "singling_out_scores", needs="reference", tests=True, of_people=True
+        "privacy.attacks.anonymeter",
+        "singling_out_scores",
+        needs="reference",
+        tests=True,
+        of_people=True,
+        by_knowledge=True,
     ),
     "noise-stripping": Measure("privacy.attacks.noise_stripping", "noise_stripping_scores", needs="origin"),
     "moments": Measure("utility.moments", "moment_scores", in_samples=True),

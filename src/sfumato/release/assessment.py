@@ -114,6 +114,8 @@ class Assessment:
     sampled_groups : int
         Number of groups that were drawn for the sample, independently of each other: people who are released alike are
         drawn together. The number of rows if rows were drawn one by one.
+    knowledge : str
+        Which columns intruders know less precisely than the table has them, and how; empty if none.
 
     Examples
     --------
@@ -137,6 +139,7 @@ class Assessment:
     sampled_rows: int = 0
     sampled_groups: int = 0
     people: int = 0
+    knowledge: str = ""
 
     @property
     def sampling_error(self) -> float:
@@ -155,6 +158,11 @@ class Assessment:
         if self.sampled_rows < self.released_rows:
             note += " Distances and matches are those among the sampled rows; among all rows, matches are rarer."
         return note
+
+    @property
+    def knowledge_note(self) -> str:
+        """How precisely intruders know the columns, as one sentence; empty if as the table has them."""
+        return f"Attacks are those of intruders who know {self.knowledge}." if self.knowledge else ""
 
     def __getitem__(self, name: str) -> Score:
         """Return the score with this name."""
@@ -205,6 +213,7 @@ class Assessment:
             "released_rows": self.released_rows,
             "reference_rows": self.reference_rows,
             "columns": self.columns,
+            "knowledge": self.knowledge,
             "sampled_rows": self.sampled_rows,
             "sampled_groups": self.sampled_groups,
             "sampling_error": self.sampling_error,
@@ -224,6 +233,7 @@ class Assessment:
         )
         head = f"{self.method}: {rows}, {self.released_rows:,} released, {reference}, {self.columns} columns compared"
         parts = [self.verdict, head, *([self.sample_note] if self.sample_note else [])]
+        parts += [self.knowledge_note] if self.knowledge else []
         for family in ("privacy", "utility"):
             parts += ["", family.capitalize(), *_align_scores([s for s in self.scores if s.family == family])]
         if self.worst_attack is not None:
@@ -243,6 +253,7 @@ class Assessment:
         )
         omitted = "".join(f"<br>Not measured: {escape(one.name)} ({escape(one.reason)})" for one in self.omitted)
         sampled = f"<br>{escape(self.sample_note)}" if self.sample_note else ""
+        sampled += f"<br>{escape(self.knowledge_note)}" if self.knowledge else ""
         return f"<p><strong>{escape(self.verdict)}</strong>{sampled}{omitted}</p><table><tr>{heads}</tr>{rows}</table>"
 
 

@@ -285,9 +285,21 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
         None,
         CHANCE,
     ),
+    "isolation": ("How much more often does a released row point at one person than at other people?", 0.0, OUTSIDE),
+    "correct matches by the known mechanism": (
+        "How many people does an intruder who knows method and options match to their row?",
+        None,
+        CHANCE,
+    ),
+    "people re-identified from columnwise groups": (
+        "How many people are left with one row, if the groups of all columns are intersected?",
+        None,
+        CHANCE,
+    ),
     "correct Fellegi–Sunter links": ("How many people does record linkage match to their row?", None, CHANCE),
     "generalized cells undone": ("How many generalized cells can be narrowed down again?", 0.0, CHANCE),
-    "suppressed cells guessed": ("How many suppressed cells can be guessed?", 0.0, CHANCE),
+    "suppressed cells reconstructed": ("How many suppressed cells can be reconstructed?", 0.0, CHANCE),
+    "suppressed cells predicted": ("How many suppressed cells can be predicted from the rest of the row?", 0.0, CHANCE),
     "noise stripped by SVD": ("How much of the noise can be removed again?", 0.0, CHANCE),
 }
 

@@ -42,6 +42,10 @@ class AnonymityBudget:
         Budget for equally likely combinations, from the formula of Lodha and Thomas; at most ``exact``.
     any_distribution : int
         Budget that holds for every distribution of the combinations.
+    count_error : float
+        Share by which the population may be wrong.
+    exact_interval, any_distribution_interval : tuple of int, or None
+        The budgets if the population is so much smaller and larger: the first is the safe one. None without an error.
     """
 
     population: int
@@ -50,9 +54,12 @@ class AnonymityBudget:
     exact: int
     chernoff: int
     any_distribution: int
+    count_error: float = 0.0
+    exact_interval: tuple[int, int] | None = None
+    any_distribution_interval: tuple[int, int] | None = None
 
 
-def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
+def anonymity_budget(population: float, k: int, beta: float, *, count_error: float = 0.0) -> AnonymityBudget:
     """Compute how many combinations of values a release may contain.
 
     Each person then matches at least ``k`` of ``population`` people with probability 1 − ``beta`` (LT Theorem 4).
@@ -65,6 +72,8 @@ def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
         Number of people that each person must match, including the person, at least 1.
     beta : float
         Probability that a person matches fewer than ``k`` people, between 0 and 1.
+    count_error : float, default 0.0
+        Share, from 0 to below 1, by which the number of people may be wrong (LT §2: it is never known exactly).
 
     Returns
     -------
@@ -77,13 +86,25 @@ def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
     >>> budget = sf.anonymity_budget(population=3e8, k=100, beta=0.1)
     >>> budget.exact, budget.chernoff, budget.any_distribution
     (2654620, 2443425, 375310)
+
+    If the census may have missed or invented 2 % of the people:
+
+    >>> sf.anonymity_budget(population=3e8, k=100, beta=0.1, count_error=0.02).exact_interval
+    (2601527, 2707712)
     """
     n = require_population(population)
     k = require_int(k, name="k", at_least=1)
     beta = require_probability(beta, name="beta")
     if k > n:
         raise OptionError("The population must have at least k people.", found=f"population {n:,}, k {k:,}")
+    ends = population_ends(n, count_error, at_least=k)
+    wrong = count_error > 0.0
     return AnonymityBudget(
+        count_error=count_error,
+        exact_interval=(_exact(ends[0], k, beta), _exact(ends[1], k, beta)) if wrong else None,
+        any_distribution_interval=(
+            (_any_distribution(ends[0], k, beta), _any_distribution(ends[1], k, beta)) if wrong else None
+        ),
         population=n,
         k=k,
         beta=beta,
@@ -91,6 +112,20 @@ def anonymity_budget(population: float, k: int, beta: float) -> AnonymityBudget:
         chernoff=_chernoff(n, k, beta),
         any_distribution=_any_distribution(n, k, beta),
     )
+
+
+def population_ends(people: int, count_error: float, *, at_least: int) -> tuple[int, int]:
+    """Return the smallest and the largest number of people, if the count may be wrong by a share.
+
+    Examples
+    --------
+    >>> population_ends(1000, 0.05, at_least=980)
+    (980, 1050)
+    """
+    error = require_number(count_error, name="count_error", at_least=0.0)
+    if error >= 1.0:
+        raise OptionError("count_error must be a share from 0 to below 1.", found=f"{error:g}")
+    return max(at_least, math.floor(people * (1.0 - error))), max(at_least, math.ceil(people * (1.0 + error)))
 
 
 def require_population(value: Any) -> int:

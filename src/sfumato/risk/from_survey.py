@@ -252,6 +252,7 @@ def uniqueness_from_survey(
     population: float | None = None,
     *,
     domain_sizes: Mapping[str, int] | None = None,
+    count_error: float = 0.0,
 ) -> Uniqueness:
     """Count how many rows a set of columns makes unique, as :func:`sfumato.risk.uniqueness.uniqueness`."""
     names = require_columns(survey.kinds, survey.rows, columns)
@@ -264,6 +265,7 @@ def uniqueness_from_survey(
         asked=sizes.sizes * sizes.groups,
         domain=math.prod(_domains(survey, schema, names, domain_sizes).values()),
         population=population_of(survey.rows, population),
+        count_error=count_error,
     )
 
 

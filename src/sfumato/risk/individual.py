@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sfumato.errors import OptionError
 from sfumato.params import require_int, require_probability
 from sfumato.plan.claims.risk import share_risks
+from sfumato.risk.anonymity_budget import population_ends
 from sfumato.risk.group_models import sampling_weights
 from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.uniqueness import population_of, require_columns
@@ -55,6 +56,9 @@ class IndividualRisk:
         Risk of each row, from 0 to 1.
     household_risks : array of float, shape (rows,), or None
         Risk that at least one member of the row's household is linked.
+    expected_interval : tuple of float
+        ``expected`` if there are more and if there are fewer people with the values of each row than were counted, by
+        the share that may be wrong.
     """
 
     columns: tuple[str, ...]
@@ -66,6 +70,7 @@ class IndividualRisk:
     population_frequencies: NDArray[np.float64] = field(repr=False)
     risks: NDArray[np.float64] = field(repr=False)
     household_risks: NDArray[np.float64] | None = field(repr=False)
+    expected_interval: tuple[float, float] = (0.0, 0.0)
 
     @property
     def global_risk(self) -> float:
@@ -96,6 +101,7 @@ def individual_risk(
     population: float | None = None,
     household: str | None = None,
     knows: Mapping[str, Precision] | None = None,
+    count_error: float = 0.0,
 ) -> IndividualRisk:
     """Estimate the probability that an intruder who knows some columns links each row to the right person.
 
@@ -114,6 +120,8 @@ def individual_risk(
         Column that is equal for the members of a household: as soon as one of them is linked, all are. Default: none.
     knows : mapping of str to precision, optional
         How precisely the intruder knows some columns; see :func:`sfumato.uniqueness`. Default: as the table has them.
+    count_error : float, default 0.0
+        Share, from 0 to below 1, by which the weights or the population may be wrong.
 
     Returns
     -------
@@ -137,6 +145,9 @@ def individual_risk(
     people = np.maximum(np.bincount(labels, weights=_weights(table, weight, population)), frequencies)
     risks = linkage_risk(frequencies, people)[labels]
     shared = None if household is None else _household_risks(table, household, risks)
+    population_ends(1, count_error, at_least=1)  # raises if it is no share
+    ends = (np.maximum(people * (1.0 + sign * count_error), frequencies) for sign in (1.0, -1.0))
+    fewer, more = (float((linkage_risk(frequencies, one) * frequencies).sum()) for one in ends)
     return IndividualRisk(
         columns=names,
         rows=table.rows,
@@ -147,6 +158,7 @@ def individual_risk(
         population_frequencies=people[labels],
         risks=risks,
         household_risks=shared,
+        expected_interval=(fewer, more),
     )
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import OptionError
+from sfumato.table.intervals import Member, format_set, interval_names, is_interval, parse_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table, require_known
 
@@ -48,6 +49,50 @@ def coarsen(table: Table, knows: Mapping[str, Precision] | None) -> Table:
         arrow = arrow.set_column(place, name, labels.take(pa.array(coded.codes)))
     kept = {name: kind for name, kind in table.kinds.items() if name not in knows}
     return Table.from_arrow(arrow, kept)
+
+
+def coarsen_released(released: Table, knows: Mapping[str, Precision], kinds: Mapping[str, Kind]) -> Table:
+    """Return released rows in the units in which an intruder knows some columns, so that both can be compared.
+
+    ``kinds`` are those of the original. Both ends of an interval and each member of a set are made coarser. A number
+    that was released as a word stays as it is. The original itself is a release in which nothing was changed.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = Table.from_arrow(pa.table({"age_low": [31, 38], "age_high": [44, 52], "zip": ["80331|80799", "10115"]}))
+    >>> known = coarsen_released(rows, {"age": 10, "zip": 2}, {"age": Kind.WHOLE, "zip": Kind.NOMINAL})
+    >>> known.to_arrow().to_pydict()
+    {'age_low': [3.0, 3.0], 'age_high': [4.0, 5.0], 'zip': ['80', '10']}
+    """
+    arrow, shown = released.to_arrow(), dict(released.kinds)
+    for name, precision in knows.items():
+        for column in interval_names(name) if is_interval(name, shown) else (name,):
+            if column not in shown or (kinds[name].is_numeric and not shown[column].is_numeric):
+                continue
+            coded = released.coded(column)
+            values = _coarsen_cells(coded.values, kinds[name], precision, name)
+            shown[column] = _kind_of(values)
+            place = arrow.schema.get_field_index(column)
+            arrow = arrow.set_column(place, column, values.take(pa.array(coded.codes)))
+    return Table.from_arrow(arrow, shown)
+
+
+def _coarsen_cells(values: pa.Array, kind: Kind, precision: Precision, name: str) -> pa.Array:
+    """Return cells, which may be sets of categories, as coarse as they are known."""
+    if kind.is_numeric:
+        return _coarsen_values(values, kind, precision, name)
+    sets = [parse_set(cell) for cell in values.cast(pa.string()).to_pylist()]
+    members = list(dict.fromkeys(one for members in sets for one in members if isinstance(one, str)))
+    coarser = _coarsen_values(pa.array(members, pa.string()), kind, precision, name).to_pylist()
+    known: dict[Member, Member] = dict(zip(members, coarser, strict=True))
+    return pa.array([format_set(dict.fromkeys(known.get(one, one) for one in cell)) for cell in sets], pa.string())
+
+
+def _kind_of(values: pa.Array) -> Kind:
+    if pa.types.is_temporal(values.type):
+        return Kind.DATE
+    return Kind.NOMINAL if pa.types.is_string(values.type) else Kind.CONTINUOUS
 
 
 def say_knowledge(knows: Mapping[str, Precision] | None, columns: Collection[str]) -> str:

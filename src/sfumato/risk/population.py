@@ -8,7 +8,7 @@ No estimator is good everywhere; the rule of Dankar et al. (2012) chooses one of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.plan.answers import GroupSizes
+from sfumato.risk.anonymity_budget import population_ends
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import group_sizes
@@ -47,6 +48,11 @@ class PopulationUniqueness:
         Estimated number of unique people in the population, by this estimator.
     pitman, zayatz, snb : float
         Estimates of all three; that of SNB is NaN if the model has no solution.
+    count_error : float
+        Share by which the population may be wrong.
+    unique_interval : tuple of float
+        Smallest and largest ``unique_people`` by this estimator, if the population is so much smaller or larger. It
+        allows for this error only, not for that of the model.
     """
 
     columns: tuple[str, ...]
@@ -58,6 +64,8 @@ class PopulationUniqueness:
     pitman: float
     zayatz: float
     snb: float
+    count_error: float = 0.0
+    unique_interval: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def sampling_fraction(self) -> float:
@@ -78,7 +86,9 @@ class PopulationUniqueness:
         return min(1.0, self.unique_people * self.sampling_fraction / self.unique_rows) if self.unique_rows else 0.0
 
 
-def population_uniqueness(table: Any, columns: Sequence[str], population: float) -> PopulationUniqueness:
+def population_uniqueness(
+    table: Any, columns: Sequence[str], population: float, *, count_error: float = 0.0
+) -> PopulationUniqueness:
     """Estimate how many people of a population are unique in some columns, from a simple random sample of it.
 
     These are estimates under models, without a guarantee; :func:`sfumato.uniqueness` gives a bound.
@@ -91,6 +101,8 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
         The quasi-identifiers. A missing value is a value of its own.
     population : float
         Number of people in the population, at least the rows of the table.
+    count_error : float, default 0.0
+        Share, from 0 to below 1, by which this number may be wrong.
 
     Returns
     -------
@@ -113,14 +125,15 @@ def population_uniqueness(table: Any, columns: Sequence[str], population: float)
     names = require_columns(table.kinds, table.rows, columns)
     people = population_of(table.rows, population)
     classes = GroupSizes.of(group_sizes(table, names))
-    estimates: dict[Estimator, float] = {
-        "pitman": pitman_uniques(classes, people),
-        "zayatz": zayatz_uniques(classes, people),
-        "snb": snb_uniques(classes, people),
-    }
+    estimates = {name: estimate(classes, people) for name, estimate in ESTIMATORS.items()}
     smaller: Estimator = "snb" if estimates["snb"] < estimates["zayatz"] else "zayatz"  # NaN is not smaller
     estimator: Estimator = "pitman" if table.rows / people <= SMALL_FRACTION else smaller
+    found = estimates[estimator]
+    ends = population_ends(people, count_error, at_least=table.rows)
+    others = [ESTIMATORS[estimator](classes, end) for end in ends if end != people]
     return PopulationUniqueness(
+        count_error=count_error,
+        unique_interval=(min([found, *others]), max([found, *others])),
         columns=names,
         rows=table.rows,
         population=people,
@@ -223,3 +236,10 @@ def snb_uniques(classes: GroupSizes, population: int) -> float:
         key=lambda one: float(one.cost),
     )
     return parts(fitted.x)[2] if fitted.cost < 1e-8 else math.nan
+
+
+ESTIMATORS: dict[Estimator, Callable[[GroupSizes, int], float]] = {
+    "pitman": pitman_uniques,
+    "zayatz": zayatz_uniques,
+    "snb": snb_uniques,
+}

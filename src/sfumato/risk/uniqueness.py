@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, TableError
 from sfumato.params import require_int
-from sfumato.risk.anonymity_budget import require_population
+from sfumato.risk.anonymity_budget import population_ends, require_population
 from sfumato.risk.knowledge import Precision, coarsen, known_sizes, say_knowledge
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import Schema
@@ -72,6 +72,8 @@ class Uniqueness:
         Half-width of the 99 % confidence interval of ``unique_fraction``; 0 if every row was counted.
     knowledge : str
         Which columns the intruder knows less precisely than the table has them, and how; empty if none.
+    count_error : float
+        Share by which the number of people may be wrong, and of rows that may have wrong values.
     """
 
     columns: tuple[str, ...]
@@ -88,10 +90,30 @@ class Uniqueness:
     expected_observed: float
     error: float = 0.0
     knowledge: str = ""
+    count_error: float = 0.0
+
+    @property
+    def bound_interval(self) -> tuple[float, float]:
+        """The bound if there are more and if there are fewer people than were counted, by ``count_error``."""
+        fewest, most = population_ends(self.population, self.count_error, at_least=self.rows)
+        return unique_bound(self.domain, most), unique_bound(self.domain, fewest)
+
+    @property
+    def unique_interval(self) -> tuple[float, float]:
+        """The share of unique rows if a share of the rows has wrong values.
+
+        A row that leaves its group may leave one other alone, and may join one that was alone: each wrong row changes
+        the number of unique rows by at most 2.
+        """
+        wrong = 2.0 * self.count_error + self.error
+        return max(0.0, self.unique_fraction - wrong), min(1.0, self.unique_fraction + wrong)
 
     def share(self, by: By) -> float:
-        """Return the share that is compared with α: ``unique_fraction`` (by rows) or ``bound`` (by population)."""
-        return self.unique_fraction if by == "rows" else self.bound
+        """Return the share that is compared with α: ``unique_fraction`` (by rows) or ``bound`` (by population).
+
+        If counts may be wrong, it is the largest share that is possible by population.
+        """
+        return self.unique_fraction if by == "rows" else self.bound_interval[1]
 
     def identifies(self, alpha: float, by: By = "rows") -> bool:
         """Return whether the columns are an α-quasi-identifier (LT Definition 2) or, by population, may be one."""
@@ -109,8 +131,9 @@ class Uniqueness:
         else:
             figure = (
                 f"there are {self.domain:,} possible combinations for {self.population:,} people, so at most "
-                f"{self.bound:.1%} of the people are expected to be unique"
+                f"{self.share(by):.1%} of the people are expected to be unique"
             )
+            figure += f", as the counts may be wrong by {self.count_error:.1%}" if self.count_error else ""
         to_whom = f" to an intruder who knows {self.knowledge}" if self.knowledge else ""
         return f"{', '.join(self.columns)} {verdict} people at α = {alpha:g}{to_whom}: {figure}."
 
@@ -130,6 +153,7 @@ def uniqueness(
     domain_sizes: Mapping[str, int] | None = None,
     schema: SchemaLike = None,
     knows: Mapping[str, Precision] | None = None,
+    count_error: float = 0.0,
 ) -> Uniqueness:
     """Compute the uniqueness of a table in memory; see :func:`sfumato.uniqueness`."""
     table = as_table(table)
@@ -145,6 +169,7 @@ def uniqueness(
         domain=math.prod(domains(table, columns, domain_sizes, schema).values()),
         population=population_of(table.rows, population),
         knowledge=say_knowledge(knows, columns),
+        count_error=count_error,
     )
 
 
@@ -157,8 +182,10 @@ def describe(
     domain: int,
     population: int,
     knowledge: str = "",
+    count_error: float = 0.0,
 ) -> Uniqueness:
     """Make the record of a set of columns from the sizes of its groups and the number of sampled rows in each group."""
+    population_ends(population, count_error, at_least=1)  # raises if it is no share
     total = int(asked.sum())
     alone = int(asked[sizes == 1].sum())
     return Uniqueness(
@@ -176,6 +203,7 @@ def describe(
         expected_observed=_expected_alone(sizes, asked, rows, population),
         error=sampling_error(total) if total < rows else 0.0,
         knowledge=knowledge,
+        count_error=count_error,
     )
 
 

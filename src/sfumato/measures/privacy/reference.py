@@ -154,11 +154,11 @@ class Pool:
         points = np.concatenate([_draw(side, rows, generator) for side in (subject.drawn_rows, others)])
         most = rows_planned(min(SHIFTS.values()))
         if subject.others is not None:
-            near = _nearest(_draw(subject.people, most, generator), points, POOLED, generator)
+            near = nearest_in_random_order(_draw(subject.people, most, generator), points, POOLED, generator)
             return cls(points, near.distance, near.index, None)
         few = min(most, rows)
         own = np.concatenate([generator.permutation(rows)[:few], rows + generator.permutation(rows)[:few]])
-        near = _nearest(points[own], points, POOLED + 1, generator).without(own)
+        near = nearest_in_random_order(points[own], points, POOLED + 1, generator).without(own)
         return cls(points, near.distance, near.index, own)
 
     def is_query(self, released: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -178,7 +178,7 @@ class Pool:
         return shifts
 
 
-def _nearest(
+def nearest_in_random_order(
     queries: NDArray[np.float64], points: NDArray[np.float64], k: int, generator: np.random.Generator
 ) -> Neighbours:
     """Return the k nearest points of each query, in random order among those that are equally near.
