@@ -333,7 +333,7 @@ def _with_unknown(opened: InspectedTable, wanted: Preferences, cost: Cost) -> _W
     with contextlib.suppress(SfumatoError):
         choice = choose(_situation(opened, schema), wanted)
         others = _WithUnknown(columns=columns, choice=choice, cost=_cost(opened, schema, choice))
-        pairs = zip(others.cost.widths, cost.widths, strict=True)
+        pairs = zip(others.cost.widths, cost.widths, strict=False)  # a trial that failed has no widths
         return others if any(new.width < old.width for new, old in pairs) else None
     return None
 
