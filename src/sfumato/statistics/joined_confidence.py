@@ -122,8 +122,16 @@ def _largest_error(part: Statistic, table: CountedBoxes, found: Estimate) -> flo
     if isinstance(inner, Mean | Sum):
         variance = enclose_variance(boxes, Deadline(5.0, 1e-3)).high
         error = math.sqrt(max(variance, 0.0) / max(boxes.records - 1.0, 1e-300))
-        return error if isinstance(inner, Mean) else error * float((boxes.weight + boxes.extra).sum())
+        return error if isinstance(inner, Mean) else _error_of_sum(boxes, error, table)
     return max(_error_at(inner, boxes, points) for points in _completions(boxes))
+
+
+def _error_of_sum(boxes: WeightedBoxes, of_mean: float, table: CountedBoxes) -> float:
+    """Return the error of a sum, of which the mean and the number of records that have a value both vary."""
+    weight = boxes.weight + boxes.extra
+    total, absent = float(weight.sum()), max(1.0 - boxes.records / max(float(table.count.sum()), 1.0), 0.0)
+    mean = max(abs(float(weight @ end[:, 0])) for end in (boxes.low, boxes.high)) / max(total, 1e-300)
+    return math.hypot(of_mean * total, mean * math.sqrt(total * absent))
 
 
 def _error_of_two(part: Combination, table: CountedBoxes) -> float | None:

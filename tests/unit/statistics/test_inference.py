@@ -350,6 +350,17 @@ def test_joined_intervals_of_other_statistics(words, parameter):
     assert held >= 34
 
 
+def test_a_sum_of_some_records_has_the_error_of_their_number():
+    draw, held, fixed = np.random.default_rng(5), 0, 0
+    for _ in range(300):
+        x, g = draw.normal(10.0, 1.0, 100), draw.choice(["a", "b"], 100)
+        found = sf.read_release({"x": x, "g": g}).estimate("sum(x | g = a)", confidence=0.9)
+        held += found.confidence_low <= 500.0 <= found.confidence_high
+        fixed += abs(found.value - 500.0) <= 1.645 * np.sqrt((g == "a").sum())  # control: the number is taken as known
+    assert held >= 255
+    assert fixed < 150
+
+
 def test_what_has_no_groups_is_refused(exact):
     with pytest.raises(StatisticError, match="needs two groups"):
         exact.estimate("ttest(y ~ h)")
