@@ -71,7 +71,10 @@ def intruders(subject: MeasuredRelease) -> Iterator[Intruder]:
 
 
 def rescale(subject: MeasuredRelease, matrix: NDArray[np.float64], scale: Scale) -> NDArray[np.float64]:
-    """Return a matrix of people or rows with its numbers on another scale."""
+    """Return a matrix of people or rows with its numbers on another scale.
+
+    Released rows have their ranks among themselves: a constant that was added to all of them hides nobody (TL §6.2).
+    """
     if scale == "standardised":
         return matrix
     scaled = matrix.copy()
@@ -82,7 +85,7 @@ def rescale(subject: MeasuredRelease, matrix: NDArray[np.float64], scale: Scale)
         if scale == "raw":
             scaled[:, number.position] = (values - known.mean()) / max(float(known.std()), np.finfo(float).tiny)
         else:
-            order = np.sort(known)
+            order = np.sort(values if matrix is subject.released_matrix else known)
             below, not_above = (np.searchsorted(order, values, side) for side in ("left", "right"))
             scaled[:, number.position] = RANKED * (below + not_above) / (2.0 * len(order))
     return scaled
