@@ -98,6 +98,16 @@ class Ranges:
         """Return the nearest numbers within the ranges."""
         return np.clip(numbers, self.low, self.high)
 
+    def fold(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return numbers within the ranges: those beyond an end are mirrored at it, at most to the middle.
+
+        So rows that went too far do not all have the end itself, which would make some of them equal.
+        """
+        with np.errstate(invalid="ignore"):
+            middle = (self.low + self.high) / 2.0
+        below, above = np.fmin(2.0 * self.low - numbers, middle), np.fmax(2.0 * self.high - numbers, middle)
+        return self.clip(np.where(numbers > self.high, above, np.where(numbers < self.low, below, numbers)))
+
     def of(self, columns: list[int]) -> Ranges:
         """Return the ranges of these columns."""
         return Ranges(self.low[..., columns], self.high[..., columns])

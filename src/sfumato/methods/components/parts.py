@@ -110,4 +110,4 @@ class ComponentsPlan(MatrixPlan):
         return with_marginals(after, before, generator, is_atom=ranges.is_atom, codes=codes, only_mixtures=free)
 
     def finalize(self, before: Array, after: Array, ranges: Ranges, number: int) -> Array:
-        return ranges.clip(self.restore(before, after, ranges, number))
+        return ranges.fold(self.restore(before, after, ranges, number))

@@ -7,11 +7,14 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import CannotRelease, GuaranteeNotMet, OptionError, SfumatoWarning, TableError
 from sfumato.job.assess import assess
 from sfumato.kernels.prediction import prediction
+from sfumato.methods.matrix import Ranges
 from sfumato.methods.spectral.histograms import RecursiveHistogram, SpectralHistogram
 from sfumato.methods.spectral.pica import PartitionedIca
 from sfumato.methods.spectral.svd_swap import SvdSwap
@@ -284,3 +287,22 @@ def test_what_the_sample_did_not_show_is_released_all_the_same():
     found = SvdSwap(repair=False).plan(HalfSurvey(table), schema, Randomness(1)).transform(table, 0).released
     assert set(found.arrow.column("c").to_pylist()) == {"a", "b", None}
     assert found.arrow.column("x").null_count > 0
+
+
+class TestFolding:
+    @given(
+        numbers=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=20),
+        low=st.sampled_from([-np.inf, -3.0, 0.0]),
+        width=st.sampled_from([0.0, 1.0, 50.0, np.inf]),
+    )
+    def test_numbers_are_inside_and_those_inside_stay(self, numbers, low, width):
+        cells = np.array(numbers)[:, None]
+        ranges = Ranges(np.array([low]), np.array([low + width if np.isfinite(low) else width]))
+        folded = ranges.fold(cells)
+        assert ((folded >= ranges.low) & (folded <= ranges.high)).all()
+        inside = (cells >= ranges.low) & (cells <= ranges.high)
+        assert (folded[inside] == cells[inside]).all()
+
+    def test_rows_beyond_an_end_do_not_become_equal(self):
+        ranges = Ranges(np.array([0.0]), np.array([10.0]))
+        assert ranges.fold(np.array([[11.0], [12.5], [-1.0], [99.0]])).ravel().tolist() == [9.0, 7.5, 1.0, 5.0]
