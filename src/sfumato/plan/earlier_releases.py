@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.table.groups import column_hashes, refine
+from sfumato.table.groups import column_hashes, first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,11 +44,12 @@ class Compatible:
 def by_pattern(groups: NDArray[np.int64]) -> Iterator[Compatible]:
     """Look at people who are in the same releases together; those who are in most releases come first."""
     is_in = groups != ABSENT
-    patterns, pattern_of = np.unique(is_in, axis=0, return_inverse=True)
+    pattern_of = label_histories(is_in.astype(np.int64))
+    patterns = is_in[first_rows(pattern_of)]
     for number in np.argsort(-patterns.sum(axis=1), kind="stable"):
         people = np.flatnonzero(is_in[:, patterns[number]].all(axis=1))
         labels = label_histories(groups[np.ix_(people, patterns[number])])
-        yield Compatible(people, labels, pattern_of.ravel()[people] == number)
+        yield Compatible(people, labels, pattern_of[people] == number)
 
 
 def label_histories(groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -62,7 +63,7 @@ def label_histories(groups: NDArray[np.int64]) -> NDArray[np.int64]:
 def count_different(labels: NDArray[np.int64], cells: NDArray[np.int64], count: int = 0) -> NDArray[np.int64]:
     """Return how many different values those of each label have, of at least ``count`` labels."""
     pairs = refine(labels, cells.astype(np.int32), int(cells.max(initial=0)) + 1)
-    return np.bincount(labels[np.unique(pairs, return_index=True)[1]], minlength=count)
+    return np.bincount(labels[first_rows(pairs)], minlength=count)
 
 
 def find_candidates(groups: NDArray[np.int64], values: NDArray[np.int64]) -> Candidates:
