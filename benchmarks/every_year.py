@@ -112,9 +112,7 @@ def main() -> int:
             flush=True,
         )
     middle = float(np.median(widths))
-    print(
-        f"median width {middle:.2f} times that of a release without a ledger (limit {MOST_WIDTH}); time limit {MOST_TIME}"
-    )
+    print(f"median width {middle:.2f} times that without a ledger (limit {MOST_WIDTH}); time limit {MOST_TIME}")
     return int(failed or middle > MOST_WIDTH)
 
 
