@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
 
-if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 # Between cells and normal scores: ranks to scores (TL 2.5), and noisy scores back to values of the column (TL 2.7).

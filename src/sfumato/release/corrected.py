@@ -65,7 +65,7 @@ def keep_certain(
     parts: Sequence[Statistic] = wanted.parts()
     if isinstance(wanted, Model):
         parts = _coefficients(wanted)
-        if not set(wanted.columns) <= set(_names(manifest.notes.get("moments kept"))) or len(parts) != len(estimates):
+        if not set(wanted.columns) <= set(manifest.noted_names("moments kept")) or len(parts) != len(estimates):
             return (None,) * len(estimates)
     return tuple(_keep(part, one, table, manifest) for part, one in zip(parts, estimates, strict=True))
 
@@ -80,16 +80,16 @@ def _coefficients(model: Model) -> Sequence[Statistic]:
 
 
 def _keep(part: Statistic, one: Estimate, table: Table, manifest: Manifest) -> Estimate | None:
-    notes, columns = manifest.notes, set(base_columns(part.columns))
+    columns = set(base_columns(part.columns))
     named = ", ".join(sorted(columns))
-    exchanged = {*_names(notes.get("swapped columns")), *_names(notes.get("shuffled columns"))}
+    exchanged = {*manifest.noted_names("swapped columns"), *manifest.noted_names("shuffled columns")}
     if _is_of_single_columns(part, exchanged, set(manifest.unaltered)):
         return replace(one, notes=(*one.notes, KEPT.format(named, "the values of each column")))
     function, factor = (Mean(part.column), float(one.records)) if isinstance(part, Sum) else (part, 1.0)
     if not function.is_characteristic or not set(function.columns) or not isinstance(one.value, float):
         return None
-    moments = set(function.columns) <= set(_names(notes.get("moments kept")))
-    if not moments and not set(function.columns) <= set(_names(notes.get("means kept"))):
+    moments = set(function.columns) <= set(manifest.noted_names("moments kept"))
+    if not moments and not set(function.columns) <= set(manifest.noted_names("means kept")):
         return None
     error = factor * _error(function, one, table)
     if moments:
@@ -133,7 +133,3 @@ def _widen(one: Estimate, error: float, note: str, *, joined: bool) -> Estimate:
     by = one.confidence_by if joined else ""
     low, high = float(one.value) - error, float(one.value) + error
     return replace(one, low=low, high=high, confidence_by=by, notes=(*one.notes, note), **ends)
-
-
-def _names(listed: object) -> tuple[str, ...]:
-    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()

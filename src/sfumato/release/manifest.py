@@ -292,6 +292,11 @@ class Manifest:
         """The columns whose dates were shifted before the release."""
         return tuple(column.name for column in self.columns if column.shift is not None)
 
+    def noted_names(self, note: str) -> tuple[str, ...]:
+        """Return the columns that a note of the method lists; none if there is no such note."""
+        listed = self.notes.get(note)
+        return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()
+
     def design(self, part: Design) -> tuple[str, ...]:
         """Return the names of the original columns that are strata, or clusters, of a survey."""
         return tuple(column.name for column in self.columns if column.design is part)

@@ -261,7 +261,7 @@ def correct_noise(
 ) -> tuple[RecoveredEstimate, ...] | tuple[FittedCoefficient, ...] | None:
     """Correct for noise in columns of numbers; conditions and categories must not be altered."""
     noise = read_noise(manifest)
-    noisy = set(_names(manifest.notes.get("recoverable"))) & set(manifest.altered)
+    noisy = set(manifest.noted_names("recoverable")) & set(manifest.altered)
     if noise is None or not set(base_columns(wanted.columns)) & set(manifest.altered) <= noisy:
         return None
     rows = PointRows.of(table, wanted.columns, np.ones(table.rows))
@@ -271,7 +271,7 @@ def correct_noise(
     columns = NoisyColumns.of(
         rows.numbers(numeric), noise, _mask(numeric, table, Kind.WHOLE), np.array([name in noisy for name in numeric])
     )
-    limited = [name for name in wanted.columns if name in _names(manifest.notes.get("limited"))]
+    limited = [name for name in wanted.columns if name in manifest.noted_names("limited")]
     clipped = f"numbers of {', '.join(limited)} were clipped to a range, so that the value is not exact on average"
     notes = [*columns.notes, *([clipped] if limited else [])]
     found = [_read_noisy(part, columns, rows, numeric, noisy) for part in wanted.parts()]
@@ -345,7 +345,3 @@ NOISY = "an estimate, no guarantee: corrected for the noise by its level"
 
 def _mask(names: Iterable[str], table: Table, kind: Kind) -> NDArray[np.bool_]:
     return np.array([table.kinds.get(name) is kind for name in names])
-
-
-def _names(listed: object) -> tuple[str, ...]:
-    return tuple(name for name in listed if isinstance(name, str)) if isinstance(listed, list) else ()

@@ -305,6 +305,11 @@ class GroupedStatistic(Statistic):
 class CrossTable(GroupedStatistic):
     """Counts of all combinations of two columns, with margins and shares; records with a missing value are left out."""
 
+    def resolve(self, table: CountedBoxes) -> Statistic:
+        if not table.rows_meeting(table.clauses([], self._where((None, None)))).most.any():  # a cell would be named
+            raise StatisticError(f"{self} needs at least one record with a value in both columns.", found="none")
+        return super().resolve(table)
+
     @property
     def _keys(self) -> tuple[tuple[Any, ...], ...]:
         """The cells, with None for all values of a column."""

@@ -97,3 +97,10 @@ def test_a_group_without_numbers_has_no_record_and_is_not_named_in_an_error():
     assert boxes.estimate("mean(x) by g").keys == ("a",)
     with pytest.raises(StatisticError, match=r"mean.* by g needs at least one record"):
         boxes.estimate("mean(y * x) by g")
+
+
+def test_a_table_without_complete_records_is_refused_without_a_cell():
+    boxes = sf.read_release({"a": ["Zq7x", None], "b": [None, "Zq7y"]})
+    with pytest.raises(StatisticError, match="value in both columns") as refused:
+        boxes.estimate("table(a, b)")
+    assert "Zq7" not in str(refused.value)
