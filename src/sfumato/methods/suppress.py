@@ -24,7 +24,7 @@ from sfumato.params import Choice, Share
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.schema.columns import Role
-from sfumato.table.groups import group_labels
+from sfumato.table.groups import group_labels, rows_by_label
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def _groups(
     cells = pa.table({str(place): np.where(hidden[:, place], -1, codes[:, place]) for place in range(codes.shape[1])})
     labels = group_labels(Table.from_arrow(cells), tuple(cells.column_names))
     order = generator.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    return np.split(order, np.cumsum(np.bincount(labels))[:-1])
+    return [order[rows] for rows in rows_by_label(labels[order])]
 
 
 def _give_company(

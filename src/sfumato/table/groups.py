@@ -409,13 +409,17 @@ def _label_keys_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     The hash table of 20 million keys takes more than a gigabyte, four times the keys themselves.
     """
     part = (cells[:, 0] // np.uint64(2**64 // PARTS)).astype(np.uint8)
-    order = np.argsort(part, kind="stable")
     labels, used = np.empty(len(cells), dtype=np.int64), 0
-    for rows in np.split(order, np.cumsum(np.bincount(part, minlength=PARTS))[:-1]):
+    for rows in rows_by_label(part):
         part_labels = _label_keys(cells[rows])
         labels[rows] = part_labels + used
         used += int(part_labels.max(initial=-1)) + 1
     return labels
+
+
+def rows_by_label(labels: NDArray[np.integer], size: int = 0) -> list[NDArray[np.int64]]:
+    """Return the rows that have each label from 0 on, in their order; for at least ``size`` labels."""
+    return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=size))[:-1])
 
 
 def sum_by_group(groups: KeyedGroups, counts: NDArray[np.int64]) -> NDArray[np.int64]:

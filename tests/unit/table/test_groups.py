@@ -7,12 +7,14 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfumato.errors import TableError
 from sfumato.sources.files import read
 from sfumato.sources.frames import as_table
 from sfumato.table import coding, groups
-from sfumato.table.groups import group_labels, group_sizes, labels_of, refine
+from sfumato.table.groups import group_labels, group_sizes, labels_of, refine, rows_by_label
 from sfumato.table.table import Table
 
 
@@ -111,3 +113,12 @@ def test_long_columns_of_strings_have_the_groups_of_their_cells(values, monkeypa
         wanted[row] for row in rows
     ]
     assert len(group_sizes(table, ["text", "number"])) == len(wanted)
+
+
+@given(st.lists(st.integers(0, 5), max_size=20), st.integers(0, 8))
+def test_rows_by_label_are_the_rows_that_have_it(labels, size):
+    parts = rows_by_label(np.array(labels, dtype=np.int64), size)
+    wanted = [
+        [row for row, own in enumerate(labels) if own == label] for label in range(max([*labels, size - 1, 0]) + 1)
+    ]
+    assert [part.tolist() for part in parts] == wanted

@@ -20,6 +20,7 @@ from sfumato.measures.measured_release import METRICS, MeasuredRelease, Metric
 from sfumato.params import require_choice, require_int, require_number
 from sfumato.release.assessment import Score
 from sfumato.sources.frames import as_table
+from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,8 +58,8 @@ def find_in_cells(
     The queries of one cell have the same candidates, so each cell needs one exact search among few points.
     """
     centres = _centres(points, generator)
-    members = _members(nearest(points, centres, 1).index[:, 0], len(centres))
-    asking_in = _members(nearest(queries, centres, 1).index[:, 0], len(centres))
+    members = rows_by_label(nearest(points, centres, 1).index[:, 0], len(centres))
+    asking_in = rows_by_label(nearest(queries, centres, 1).index[:, 0], len(centres))
     probed = nearest(centres, centres, min(PROBED, len(centres))).index
     distance, index = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, dtype=np.int64)
     for cell, asking in enumerate(asking_in):
@@ -77,10 +78,6 @@ def _centres(points: NDArray[np.float64], generator: np.random.Generator) -> NDA
     learnt = points if len(points) <= LEARNT_ROWS else points[generator.choice(len(points), LEARNT_ROWS, replace=False)]
     model = MiniBatchKMeans(cells, batch_size=4096, n_init=1, max_iter=20, random_state=int(generator.integers(2**31)))
     return np.asarray(model.fit(learnt).cluster_centers_)
-
-
-def _members(cell: NDArray[np.int64], cells: int) -> list[NDArray[np.int64]]:
-    return np.split(np.argsort(cell, kind="stable"), np.cumsum(np.bincount(cell, minlength=cells))[:-1])
 
 
 def _recall(

@@ -19,6 +19,7 @@ from sfumato.methods.components.bases import Basis, independent, principal
 from sfumato.methods.components.clusters import Clustering, side_by_side
 from sfumato.methods.components.restore import Marginals, with_marginals, with_shares
 from sfumato.methods.matrix import MatrixPlan, Ranges, impute
+from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ def parts_of(matrix: Array, name: PartsBasis, generator: np.random.Generator, *,
         return [Part(every, independent(matrix, generator))]
     clustering = Clustering(size=max(CLUSTER_ROWS, 2 * least), floor=max(CLUSTER_FLOOR, least))
     labels = clustering(matrix, generator)
-    clusters = np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels))[:-1])
+    clusters = rows_by_label(labels)
     generators = generator.spawn(len(clusters))
     return side_by_side(
         lambda place: Part(clusters[place], independent(matrix[clusters[place]], generators[place])),

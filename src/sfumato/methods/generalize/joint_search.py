@@ -23,6 +23,7 @@ import numpy as np
 
 from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import Levels, SumOfLosses, choose_levels, search_levels
+from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -212,9 +213,8 @@ class _Descent:
         self.labels[rows] = self.label_count + labels
         self.label_count += int(labels.max()) + 1
         self.alike[rows] = divided.after
-        order = np.argsort(children, kind="stable")
-        for part in np.split(rows[order], np.cumsum(np.bincount(children))[:-1]):
-            self._wait(division.column, division.level - 1, part)
+        for part in rows_by_label(children):
+            self._wait(division.column, division.level - 1, rows[part])
 
 
 if TYPE_CHECKING:

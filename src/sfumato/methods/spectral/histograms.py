@@ -17,6 +17,7 @@ from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.params import Share
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import KAnonymity
+from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,8 +113,7 @@ class RecursiveHistogram(HistogramMethod):
             labels[rows] = used + cell
             used += len(sizes)
             if len(sizes) > 1:
-                parts = np.split(rows[np.argsort(cell, kind="stable")], np.cumsum(sizes)[:-1])
-                waiting += [part for part in parts if len(part) >= 2 * self.k]
+                waiting += [rows[part] for part in rows_by_label(cell) if len(part) >= 2 * self.k]
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 

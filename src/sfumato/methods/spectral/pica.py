@@ -13,6 +13,7 @@ from sfumato.methods.components.clusters import Clustering, SizeChoice, side_by_
 from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
 from sfumato.params import Checked, Flag, Whole, require_int
+from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,8 +115,7 @@ class PicaPlan(ScoreSwapPlan):
         clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
         # drawn numbers say nothing about the similarity of people
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
-        order = np.argsort(labels, kind="stable")
-        clusters = np.split(order, np.cumsum(np.bincount(labels))[:-1])
+        clusters = rows_by_label(labels)
         generators = randomness.stream(f"swap {number}").spawn(len(clusters))
         changed = np.empty_like(matrix)
 
