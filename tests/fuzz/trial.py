@@ -101,7 +101,7 @@ def faults_of(case: Case, numbers: np.random.Generator, folder: Path) -> list[st
 
 
 def interval_faults(case: Case, question: Question) -> list[str]:
-    """Whether the guaranteed interval of a statistic holds its true value."""
+    """Whether the guaranteed interval of a statistic holds its true value, and what is said to be attained."""
     if any(name not in case.release.names for name in question.columns):
         return []
     try:
@@ -126,6 +126,10 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     if not np.isfinite(truth):
         return []
     allowed = 1e-12 * abs(truth) + 1e-300
+    attained = [end for end in (estimate.inner_low, estimate.inner_high) if np.isfinite(end)]
+    slack = 1e-9 * max(map(abs, (estimate.low, estimate.high, *attained)))
+    if attained and not estimate.low - slack <= min(attained) <= max(attained) <= estimate.high + slack:
+        return [f"{question.text} is said to attain {attained}, guaranteed {estimate.low!r} … {estimate.high!r}"]
     if estimate.low - allowed <= truth <= estimate.high + allowed:
         return []
     return [f"{question.text} is {truth!r}, guaranteed {estimate.low!r} … {estimate.high!r} ({estimate.of})"]

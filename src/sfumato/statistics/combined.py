@@ -144,7 +144,8 @@ class Combination(Statistic):
         joint = JointForms.of(plain, forms[0], forms[1]) if forms[0] and forms[1] else None
         low, high, inner_low, inner_high = self._ends(apart, joint)
         value = self._combine(apart[0].value, apart[1].value)
-        known = not plain.missing.any()  # else a choice may have other numbers of missing cells than the boxes
+        # else a choice may have other numbers of missing cells than the boxes, or all weight in one of their groups
+        known = not plain.missing.any() and plain.pools is None
         attained = [one for one in (inner_low, inner_high) if math.isfinite(one) and known]
         found = Estimate(
             name=str(self),
@@ -207,7 +208,7 @@ class Difference(Combination):
     def _joint(self, joint: JointForms, second: Estimate) -> tuple[float, float, float, float]:
         high, top = joint.highest((1.0, -1.0))
         low, bottom = joint.highest((-1.0, 1.0))
-        inner = [one.value(0, joint.forms[0]) - one.value(1, joint.forms[1]) for one in (bottom, top)]
+        inner = [self._combine(*joint.values(one)) for one in (bottom, top)]
         return -low, high, inner[0], inner[1]
 
     def _unit(self, calendars: Mapping[str, Calendar]) -> Unit:
@@ -242,16 +243,14 @@ class Ratio(Combination):
             ratio, excess = 0.0, math.inf
             for _ in range(8):
                 excess, best = joint.highest((side * sign, -side * sign * ratio))
-                found = best.value(0, joint.forms[0]) / best.value(1, joint.forms[1])
+                found = self._combine(*joint.values(best))
                 if not math.isfinite(found) or abs(found - ratio) <= 1e-13 * abs(found):
                     break
                 ratio = found
             else:
                 excess, best = joint.highest((side * sign, -side * sign * ratio))
             outer = ratio + side * max(excess, 0.0) / smallest
-            ends.append(
-                (outer + side * 8.0 * EPS * abs(outer), best.value(0, joint.forms[0]) / best.value(1, joint.forms[1]))
-            )
+            ends.append((outer + side * 8.0 * EPS * abs(outer), self._combine(*joint.values(best))))
         return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
 
 

@@ -137,3 +137,14 @@ def test_rows_of_the_same_place_are_one_part_also_with_ranges():
 def test_counts_use_the_ranges(words, low, high):
     found = estimate(*read(words, ROWS | RANGES))[0]
     assert (found.low, found.high) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize("words", ["ratio(mean(y), mean(z | z <= 5))", "difference(sum(y), sum(x))"])
+def test_a_row_never_has_all_of_the_weight_so_that_no_such_choice_is_attained(words):
+    statistic, boxes = read(
+        words, ROWS | RANGES | {"y": [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0], "z": [0.0, 1.0, 1.0] * 2 + [6.0]}
+    )
+    found = estimate(statistic, boxes)[0]
+    assert found.low <= found.value <= found.high
+    assert np.isnan(found.inner_low)
+    assert np.isnan(found.inner_high)

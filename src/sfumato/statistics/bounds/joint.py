@@ -115,10 +115,14 @@ class JointForms:
         rounding = 0.0 if (gains == np.rint(gains)).all() else 4.0 * len(best) * EPS * float(np.abs(gains).sum())
         return float(gains.sum()) + rounding, Totals(tuple(numbers), tuple(totals))
 
+    def values(self, totals: Totals) -> tuple[float, float]:
+        """Return both forms of a choice with these totals."""
+        return totals.value(0, self.forms[0]), totals.value(1, self.forms[1])
+
     def highest(self, factors: tuple[float, float]) -> tuple[float, Totals]:
         """Return an upper bound of factor·A + factor·B, and the totals of the best choice that was found."""
         best = self._climb(factors)
-        values = [best.value(position, form) for position, form in enumerate(self.forms)]
+        values = self.values(best)
         limits = []
         for position, form in enumerate(self.forms):
             unit = [0.0, 0.0]
@@ -147,7 +151,7 @@ class JointForms:
         _, best = self.choose((1.0, 1.0), (1e-9 * factors[0], 1e-9 * factors[1]))
         reached = -math.inf
         for _ in range(MOST_ROUNDS):
-            values = [best.value(position, form) for position, form in enumerate(self.forms)]
+            values = self.values(best)
             value = float(np.dot(factors, values))
             if math.isnan(value) or value <= reached:
                 break
