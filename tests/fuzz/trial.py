@@ -126,7 +126,8 @@ def interval_faults(case: Case, question: Question) -> list[str]:
     if not np.isfinite(truth):
         return []
     allowed = 1e-12 * abs(truth) + 1e-300
-    attained = [end for end in (estimate.inner_low, estimate.inner_high) if np.isfinite(end)]
+    inner = (estimate.inner_low, estimate.inner_high) if isinstance(estimate, sf.Estimate) else ()
+    attained = [end for end in inner if np.isfinite(end)]
     slack = 1e-9 * max(map(abs, (estimate.low, estimate.high, *attained)))
     if attained and not estimate.low - slack <= min(attained) <= max(attained) <= estimate.high + slack:
         return [f"{question.text} is said to attain {attained}, guaranteed {estimate.low!r} … {estimate.high!r}"]
