@@ -200,6 +200,17 @@ class PairedSample:
     pairs: Evidence
     draws: int | None  # groups that were drawn independently; None if these are all rows
 
+    @classmethod
+    def joined(cls, samples: Sequence[PairedSample]) -> PairedSample:
+        """Return the rows of several samples that were drawn of different parts."""
+        evidence = type(samples[0].pairs)
+        released, original = (
+            Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
+            for tables in zip(*((one.pairs.released, one.pairs.original) for one in samples), strict=True)
+        )
+        pairs = evidence(released, original, np.arange(released.rows))
+        return cls(pairs, sum(one.draws or 0 for one in samples))
+
 
 class RowKeys(Protocol):
     """Functions that give rows 128-bit keys: columns ``known_a``, ``known_b``, ``whole_a`` and ``whole_b``.

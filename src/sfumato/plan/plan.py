@@ -2,6 +2,7 @@
 
     survey → Method.plan → Plan.route → Plan.transform → rows
     evidence of a block → Claim.tally → merge with the tallies of other blocks → finding
+    with many groups:  tally → split into shares → merge each share → settle → merge → finding
 
 A plan routes rows to blocks and transforms each block independently. No engine depends on a method. A tally is counted
 from the released cells themselves, never from the labels of the method. A finding speaks of columns and counts and
@@ -329,8 +330,12 @@ class Finding:
 class Claim(ABC, Generic[T]):
     """A promise about a release. A *privacy* claim protects people; an *integrity* claim says that the rows are right.
 
-    A tally is a small frozen record that can be pickled. Its blocks may be merged in any order and in any grouping: the
+    A tally is a frozen record that can be pickled. Its blocks may be merged in any order and in any grouping: the
     finding is the same as that of the whole table. A tally may hold hashes or values of cells and is never shown.
+
+    A tally that grows with the groups of a table has ``split`` and ``settled``. It is split into shares, so that a
+    group is in the same share of every block; a merged share is complete, and only its extremes are kept. The finding
+    of merged settled shares is that of the whole table, too.
     """
 
     kind: ClassVar[ClaimKind] = "integrity"
@@ -346,9 +351,23 @@ class Claim(ABC, Generic[T]):
         merged: T = one.merge(other)  # type: ignore[attr-defined]
         return merged
 
+    def split(self, tally: T, shares: int) -> list[T]:
+        """Return the shares of a tally; one that does not grow with the rows is the first share as a whole."""
+        split: Callable[[int], list[T]] | None = getattr(tally, "split", None)
+        return [tally] if split is None else split(shares)
+
+    def gist(self, tally: T) -> Any:
+        """Return what a share must know of the whole table before it is settled: small, with ``merge``, or None."""
+        return None
+
+    def settle(self, share: T, gist: Any) -> T:
+        """Return what the finding needs of a share whose blocks are all merged; ``gist`` is that of the whole table."""
+        settled: Callable[[], T] | None = getattr(share, "settled", None)
+        return share if settled is None else settled()
+
     @abstractmethod
     def finding(self, tally: T) -> Finding:
-        """Judge the claim by the tally of all blocks."""
+        """Judge the claim by the tally of all blocks, settled or not."""
 
     def report(self, *, claim: str, held: bool, found: str, fix: str = "") -> Finding:
         """Return a finding of the claim's kind."""

@@ -25,7 +25,8 @@ from sfumato.plan.sketches import CombinationSketch, CombinationSketches, Quanti
 from sfumato.statistics.moments import Moments
 from sfumato.table.coding import code_column
 from sfumato.table.facts import ColumnFacts, facts_of
-from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, column_hashes
+from sfumato.table.group_counts import GroupCounts, PeopleCounts
+from sfumato.table.groups import KeyedGroups, column_hashes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -313,15 +313,18 @@ def check_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False
     return chosen
 
 
-def write_parts(parts: Path, manifest: Manifest, report: Mapping[str, bytes], folder: str | Path) -> Path:
+def write_parts(
+    parts: Path, manifest: Manifest, report: Mapping[str, bytes], folder: str | Path, sums: Mapping[str, str]
+) -> Path:
     """Move a folder of parts of the released rows, with manifest and report, into ``folder``, all or nothing.
 
-    ``parts`` must be on the same disk as ``folder``. There is no released.csv: rows in parts are too many for one file.
+    ``parts`` must be on the same disk as ``folder``; ``sums`` are the SHA-256 of its files, by name. There is no
+    released.csv: rows in parts are too many for one file.
     """
 
     def fill(fresh: Path) -> None:
         parts.rename(fresh / PARQUET)
-        _seal(fresh, manifest, report)
+        _seal(fresh, manifest, report, {f"{PARQUET}/{name}": digits for name, digits in sums.items()})
 
     return _put(fill, folder)
 
@@ -382,11 +385,15 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes]) -> None:
-    """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all."""
+def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], known: Mapping[str, str] | None = None) -> None:
+    """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all.
+
+    ``known`` are checksums that were computed before.
+    """
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
-    bound = replace(manifest, files={name: sha256(fresh / name) for name in place.files_in(fresh)})
+    sums = {name: (known or {}).get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
+    bound = replace(manifest, files=sums)
     write_whole(fresh / README, partial(_write_content, write_readme(bound).encode()))
     bound = replace(manifest, files={**bound.files, README: sha256(fresh / README)})
     write_whole(fresh / MANIFEST, partial(_write_content, bound.to_json().encode()))

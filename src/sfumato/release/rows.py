@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
+import weakref
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +50,16 @@ class StoredTable(Table):
         if not all(file.is_file() for file in files):  # a pipe or a device would be read without an end
             raise ReadError("The parts of a release must be files.", fix="get a new copy from its source")
         return cls(files, kinds, sum(rows_in(file) for file in files))
+
+    def owning(self, remove: Callable[[], None]) -> StoredTable:
+        """Return this table, whose files are removed when it is forgotten, or at the end of the process."""
+        object.__setattr__(self, "_removal", weakref.finalize(self, remove))
+        return self
+
+    def outlive(self) -> None:
+        """Keep files that the table owns until the process ends: something else reads them, too."""
+        if "_removal" in self.__dict__ and self not in _READ_ELSEWHERE:
+            _READ_ELSEWHERE.append(self)
 
     @cached_property
     def arrow(self) -> pa.Table:
@@ -95,6 +108,9 @@ class StoredTable(Table):
         self.require(names)
         groups = [CountedRows.of(part, names) for part in self.parts(names)]
         return CountedRows.merge(groups, names)
+
+
+_READ_ELSEWHERE: list[StoredTable] = []  # tables whose files frames of Spark read, which cannot hold on to them
 
 
 def rows_in(file: Path) -> int:
@@ -194,6 +210,42 @@ class ReleasedFrames:
         """
         return polars_frame(self.to_arrow(midpoints=midpoints, ends=ends))
 
+    def to_spark(self, session: Any = None) -> Any:
+        """Return the released rows as a frame of Spark; rows in files are read by the executors, not by the driver.
+
+        Intervals are the columns ``x_low`` and ``x_high``, and ordered categories are text.
+
+        Parameters
+        ----------
+        session : pyspark.sql.SparkSession, optional
+            The session of the frame. Default: the active one.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            One row per released row. If a release that was made without ``into`` keeps its rows in temporary files,
+            these stay until the process ends.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> boxes = sf.read_release({"age_low": [20, 40], "age_high": [30, 51]})
+        >>> boxes.to_spark(session).count()  # doctest: +SKIP
+        2
+        """
+        sql = sys.modules.get("pyspark.sql")  # if there is a session, its library has been imported
+        session = session or (sql.SparkSession.getActiveSession() if sql else None)
+        if session is None:
+            raise OptionError("A frame of Spark needs a session.", found="no active one", fix="to_spark(session)")
+        if isinstance(self.table, StoredTable):
+            self.table.outlive()
+            return session.read.parquet(*(file_url(file) for file in self.table.files))
+        columns = [
+            column.cast(column.type.value_type) if pt.is_dictionary(column.type) else column
+            for column in self.table.arrow.columns
+        ]
+        return session.createDataFrame(pa.table(columns, names=list(self.table.names)))
+
     def to_features(self) -> Any:
         """Return numeric features for machine learning, one row per released row, as a pandas data frame.
 
@@ -209,6 +261,14 @@ class ReleasedFrames:
         known = {BOX} if self.manifest is None else {column.name for column in self.manifest.columns}
         names = [name for name in self.names if name != BOX or name in known]
         return feature_frame(self.table, names, self.manifest.sets if self.manifest else None)
+
+
+GLOB = re.compile(r"([\\{}\[\]*?])")  # characters that Spark takes for a pattern
+
+
+def file_url(file: Path) -> str:
+    """Return the path of a local file for Spark, which would take some characters for a pattern."""
+    return "file://" + GLOB.sub(r"\\\1", str(file.absolute()))
 
 
 def feature_frame(released: Table, names: Sequence[str], sets: Collection[str] | None) -> Any:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import GuaranteeNotMet
+from sfumato.formats.raw_files import write_whole
 from sfumato.plan.claims.containment import Containment
 from sfumato.table.intervals import high_name, is_interval, low_name
 
@@ -81,11 +85,125 @@ class Recount(Generic[T]):
         self._blocks.append(blocks)
         self._tallies.append(tally)
 
-    def finding(self) -> Finding:
-        """Return the finding for all blocks together."""
+    def settled(self, gist: Any) -> tuple[T, ...]:
+        """Return what the finding needs of these blocks, if no other block has their groups; nothing without blocks."""
+        return (self.claim.settle(self.merged(), gist),) if self._tallies else ()
+
+    def merged(self) -> T:
+        """Return the tally of all blocks."""
         if not self._tallies:
             raise GuaranteeNotMet("Promises can only be verified on released rows.", found="no block of rows")
-        return self.claim.finding(reduce(self.claim.merge, reversed(self._tallies)))
+        return reduce(self.claim.merge, reversed(self._tallies))
+
+    def finding(self) -> Finding:
+        """Return the finding for all blocks together."""
+        return self.claim.finding(self.merged())
+
+
+# Tallies of very many groups: split into shares, in files of a private folder, and merged one share at a time.
+
+
+SHARE_ROWS = 2_000_000  # released rows whose groups are merged together; a group has a few dozen bytes
+
+
+@dataclass(frozen=True, repr=False)
+class PartTallies:
+    """The tallies of all claims on one part, and its comparison with the original rows, if there are any."""
+
+    tallies: tuple[Any, ...]
+    compared: ColumnChanges | None = None
+
+    @classmethod
+    def of(cls, claims: Sequence[Claim[Any]], evidence: Evidence) -> PartTallies:
+        """Count one part as it was written, with the original rows of its block."""
+        return cls(tuple(claim.tally(evidence) for claim in claims), ColumnChanges.of(evidence))
+
+
+@dataclass(frozen=True, repr=False)
+class TallyFiles:
+    """The tallies of the parts of a release, in files of a private folder that several processes may share.
+
+    Each file has the shares of one part, one after the other. A group is in the same share of every file, so that
+    shares are merged and settled apart from each other, and memory and messages are bounded however many groups there
+    are. The first share also has what does not grow.
+    """
+
+    folder: Path
+    claims: tuple[Claim[Any], ...]
+    shares: int
+
+    @classmethod
+    def create(cls, folder: Path, claims: Sequence[Claim[Any]], rows: int) -> TallyFiles:
+        """Make the folder for the tallies of a release with so many rows."""
+        folder.mkdir(mode=0o700)
+        return cls(folder, tuple(claims), max(-(-rows // SHARE_ROWS), 1))
+
+    def write(self, part: int, counted: PartTallies) -> Gists:
+        """Write the tallies of a part, and return what all shares must know of it; a part may be written twice."""
+        pairs = list(zip(self.claims, counted.tallies, strict=True))
+        split = [claim.split(tally, self.shares) for claim, tally in pairs]
+        frames = [
+            pickle.dumps(([own[share : share + 1] for own in split], None if share else counted.compared), protocol=5)
+            for share in range(self.shares)
+        ]
+        ends = np.cumsum([8 * (self.shares + 1), *map(len, frames)], dtype=np.int64)
+        write_whole(self.folder / f"{part}.tallies", lambda file: file.writelines([ends.tobytes(), *frames]))
+        return Gists(tuple(claim.gist(tally) for claim, tally in pairs))
+
+    def settle(self, gists: Gists, shares: Sequence[int]) -> SettledTallies:
+        """Merge these shares of all parts, one after the other, and return what the findings need of them."""
+        return reduce(partial(SettledTallies.merge, claims=self.claims), (self._settle(gists, one) for one in shares))
+
+    def _settle(self, gists: Gists, share: int) -> SettledTallies:
+        recounts, changes = [Recount(claim) for claim in self.claims], None
+        for file in sorted(self.folder.glob("*.tallies")):
+            tallies, compared = self._read(file, share)
+            for recount, own in zip(recounts, tallies, strict=True):
+                for tally in own:
+                    recount.include(tally)
+            changes = compared if changes is None else changes.merge(compared)
+        return SettledTallies(
+            tuple(recount.settled(gist) for recount, gist in zip(recounts, gists.of_claims, strict=True)), changes
+        )
+
+    def _read(self, file: Path, share: int) -> Any:
+        with file.open("rb") as content:
+            content.seek(8 * share)
+            start, end = np.frombuffer(content.read(16), dtype=np.int64).tolist()
+            content.seek(start)
+            return pickle.loads(content.read(end - start))
+
+
+@dataclass(frozen=True, repr=False)
+class Gists:
+    """What a share of each claim must know of the whole table; None for most claims."""
+
+    of_claims: tuple[Any, ...]
+
+    def merge(self, other: Gists) -> Gists:
+        """Return what is known of the parts of both."""
+        pairs = zip(self.of_claims, other.of_claims, strict=True)
+        return Gists(tuple(None if one is None else one.merge(another) for one, another in pairs))
+
+
+@dataclass(frozen=True, repr=False)
+class SettledTallies:
+    """What is left of the tallies of some shares: each is empty if the claim has no such share."""
+
+    of_claims: tuple[tuple[Any, ...], ...]
+    compared: ColumnChanges | None
+
+    def merge(self, other: SettledTallies, claims: Sequence[Claim[Any]]) -> SettledTallies:
+        """Return what is left of the shares of both."""
+        both = (
+            (*one, *another)[:1] if len(one) + len(another) < 2 else (claim.merge(one[0], another[0]),)
+            for claim, one, another in zip(claims, self.of_claims, other.of_claims, strict=True)
+        )
+        return SettledTallies(tuple(both), self.compared or other.compared)
+
+    def findings(self, claims: Sequence[Claim[Any]]) -> tuple[Finding, ...]:
+        """Judge the claims, if these are all shares."""
+        return tuple(claim.finding(own[0]) for claim, own in zip(claims, self.of_claims, strict=True))
 
 
 # Compare released cells with the original ones: which columns were altered, and which left exactly as they were.

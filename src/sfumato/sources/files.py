@@ -303,14 +303,16 @@ def _unzip(raw: bytes, file: Path) -> bytes:
 
 
 def _concatenate(parts: list[pa.Table]) -> pa.Table:
-    """Concatenate the parts, which must have the same columns of the same types in the same order."""
+    """Concatenate the parts, which must have the same columns of the same types, in the order of the first."""
     first = parts[0].schema.remove_metadata()
     for part in parts[1:]:
-        if not part.schema.remove_metadata().equals(first):
-            different = sorted({field.name for field in set(first) ^ set(part.schema.remove_metadata())})
+        different = sorted({field.name for field in set(first) ^ set(part.schema.remove_metadata())})
+        if different or len(part.schema) != len(first):
             raise TableError(
-                "Files that are read together must have the same columns with the same types, in the same order.",
-                found=f"differences in {', '.join(map(repr, different)) or 'the order of columns'}",
+                "Files that are read together must have the same columns with the same types.",
+                found=f"differences in {', '.join(map(repr, different)) or 'the number of columns'}",
                 fix="read them one by one",
             )
-    return pa.concat_tables([part.replace_schema_metadata(None) for part in parts])
+    alike = [part.replace_schema_metadata(None) for part in parts]
+    is_ordered = len(set(first.names)) < len(first) or all(part.column_names == first.names for part in alike)
+    return pa.concat_tables(alike if is_ordered else [part.select(first.names) for part in alike])

@@ -298,6 +298,16 @@ class GroupKeys:
         """Return the keys of both, one after the other."""
         return np.concatenate([self.values, other.values])
 
+    def take(self, groups: NDArray[np.int64]) -> GroupKeys:
+        """Return the keys of some of the groups."""
+        return GroupKeys(self.values[groups])
+
+    def shares(self, count: int) -> list[NDArray[np.int64]]:
+        """Return the groups of each of this many shares; a key belongs to the same share in every part of a table."""
+        share = (self.values[:, 1] % np.uint64(count)).astype(np.int64)
+        order = np.argsort(share, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(share, minlength=count))[:-1])
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class KeyedGroups:
@@ -325,76 +335,6 @@ class KeyedGroups:
         return len(self.keys)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupCounts:
-    """Number of rows in each group."""
-
-    keys: GroupKeys
-    counts: NDArray[np.int64]  # (groups,)
-
-    @classmethod
-    def of(cls, groups: KeyedGroups) -> GroupCounts:
-        """Count the rows of each group."""
-        return cls(groups.keys, np.bincount(groups.labels, minlength=groups.size))
-
-    def merge(self, other: GroupCounts) -> GroupCounts:
-        """Add up the rows of groups that have the same key."""
-        groups = KeyedGroups.of_keys(self.keys.followed_by(other.keys))
-        return GroupCounts(groups.keys, sum_by_group(groups, np.concatenate([self.counts, other.counts])))
-
-    @property
-    def rows(self) -> int:
-        """Number of rows in all groups."""
-        return int(self.counts.sum())
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PeopleCounts:
-    """Number of different people in each group; the people are kept only of groups that have fewer than ``enough``.
-
-    The number is exact for a group whose rows were counted together. A group of several parts may have more people than
-    that where one of its parts already had enough.
-    """
-
-    keys: GroupKeys
-    counts: NDArray[np.int64]  # (groups,)
-    group: NDArray[np.int64]  # place in ``keys`` of each person that is kept
-    person: NDArray[np.uint64]  # hash of that person
-    enough: int
-
-    @classmethod
-    def of(cls, groups: KeyedGroups, people: NDArray[np.uint64], enough: int) -> PeopleCounts:
-        """Count the people of each group, given the hash of each row's person."""
-        group, person = _distinct_pairs(groups.labels, people)
-        counts = np.bincount(group, minlength=groups.size)
-        few = counts[group] < enough
-        return cls(groups.keys, counts, group[few], person[few], enough)
-
-    def merge(self, other: PeopleCounts) -> PeopleCounts:
-        """Count the people of groups that have the same key together."""
-        groups = KeyedGroups.of_keys(self.keys.followed_by(other.keys))
-        counts = np.zeros(groups.size, dtype=np.int64)
-        np.maximum.at(counts, groups.labels, np.concatenate([self.counts, other.counts]))
-        group = groups.labels[np.concatenate([self.group, other.group + len(self.keys)])]
-        group, person = _distinct_pairs(group, np.concatenate([self.person, other.person]))
-        counts = np.maximum(counts, np.bincount(group, minlength=groups.size))
-        few = counts[group] < self.enough
-        return PeopleCounts(groups.keys, counts, group[few], person[few], self.enough)
-
-    @property
-    def rows(self) -> int:
-        """Number of people in all groups; a person counts once in each of her groups."""
-        return int(self.counts.sum())
-
-
-def _distinct_pairs(
-    labels: NDArray[np.int64], values: NDArray[np.uint64]
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Return each pair of label and value once."""
-    first = first_rows(KeyedGroups.of_keys(np.stack([labels.astype(np.uint64), values], axis=1)).labels)
-    return labels[first], values[first]
-
-
 def _label_keys(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return a dense label for each key; equal keys have the same label."""
     kind = pa.binary(cells.shape[1] * cells.itemsize)
@@ -420,8 +360,3 @@ def _label_keys_in_parts(cells: NDArray[np.uint64]) -> NDArray[np.int64]:
 def rows_by_label(labels: NDArray[np.integer], size: int = 0) -> list[NDArray[np.int64]]:
     """Return the rows that have each label from 0 on, in their order; for at least ``size`` labels."""
     return np.split(np.argsort(labels, kind="stable"), np.cumsum(np.bincount(labels, minlength=size))[:-1])
-
-
-def sum_by_group(groups: KeyedGroups, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of these counts over the rows of each group, exact below 2⁵³."""
-    return np.bincount(groups.labels, weights=counts, minlength=groups.size).astype(np.int64)

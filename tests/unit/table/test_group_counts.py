@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.table import groups as group_counts
-from sfumato.table.groups import GroupCounts, KeyedGroups
+from sfumato.table.group_counts import GroupCounts
+from sfumato.table.groups import KeyedGroups
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 

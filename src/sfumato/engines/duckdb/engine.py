@@ -12,13 +12,12 @@ from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.blocks import BlockFiles, route_rows
 from sfumato.engines.duckdb.scan import Connection, DuckDBScan, compare_stored_keys, connect
 from sfumato.engines.duckdb.source import relation_of, with_declared_kinds
-from sfumato.engines.out_of_core.blocks import Parts
-from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
-from sfumato.plan.plan import Claim, Evidence, Plan
+from sfumato.plan.plan import Plan
 from sfumato.schema.columns import Column
 from sfumato.sources.base import Destination
 from sfumato.table.table import Table
@@ -94,9 +93,6 @@ class _Session(OutOfCoreSession):
         tables = rows.tables(self.memory_for(rows).batch_rows)
         return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> Iterator[PartTallies]:
-        return (PartTallies.of(claims, evidence) for evidence in _prefetch(parts))
-
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         return compare_stored_keys(
             self.keys_of(source, keys), map(keys.key_released, released), self.folder, self.connection
@@ -114,13 +110,3 @@ class _Session(OutOfCoreSession):
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return done
-
-
-def _prefetch(parts: Parts) -> Iterator[Evidence]:
-    """Yield the evidence of each part while that of the next one is read."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(parts.evidence, parts.parts[0])
-        for part in parts.parts[1:]:
-            ready, waiting = waiting, pool.submit(parts.evidence, part)
-            yield ready.result()
-        yield waiting.result()

@@ -149,7 +149,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if formats == {"parquet"}:
         source.require_no_header(files[0])
         relation = Relation.of(files)
-        if _is_plain(relation) and not partitions:
+        if _is_plain(relation) and not partitions and not relation.is_reordered:
             return relation
         return spool_tables(_as_plain(_stored_batches(relation, partitions)), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:

@@ -5,6 +5,7 @@ The origin of each row stays in the workspace until the release is verified, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,11 +62,12 @@ class Parts:
     folder: Path  # of the files that will leave
     origins: Path  # of the origins, which will not
     parts: Sequence[ReleasedPart]
+    all_rows: int | None = None  # of the release, if the parts are not listed
 
     @property
     def rows(self) -> int:
         """Number of released rows."""
-        return sum(part.rows for part in self.parts)
+        return sum(part.rows for part in self.parts) if self.all_rows is None else self.all_rows
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
@@ -83,26 +85,26 @@ class Parts:
             )
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
 
-    def sample(self, size: int, together: Sequence[str], generator: np.random.Generator) -> PairedSample:
-        """Return about ``size`` random released rows of all parts, with the original row of each.
+    @property
+    def alone(self) -> Parts:
+        """The same without the list of parts, for tasks that are told the part that they work on."""
+        return replace(self, parts=(), all_rows=self.rows)
+
+    def draw(
+        self, part: ReleasedPart, size: int, together: Sequence[str], generator: np.random.Generator
+    ) -> PairedSample:
+        """Return the share of one part in a sample of about ``size`` random released rows of all parts.
 
         Every row has the same probability. Rows that are equal in the columns ``together`` are drawn as a group, so
         that people are seen among those with whom they share their released values; a group of more than a hundredth of
         ``size`` is thinned like the whole.
         """
         share, most = min(size / self.rows, 1.0), max(size // 100, 1)
-        released, original, draws, owed = [], [], 0, 0.0
-        for part in self.parts:
-            evidence = self.evidence(part)
-            owed += share * part.rows  # what was rounded away in one part is drawn in the next
-            drawn = draw_groups(
-                group_labels(evidence.released, together), min(max(owed / part.rows, 0.0), 1.0), most, generator
-            )
-            draws, owed = draws + drawn.draws, owed - len(drawn.rows)
-            released.append(evidence.released.take(drawn.rows))
-            original.append(evidence.original.take(evidence.origin[drawn.rows]))
-        pairs = Evidence(_join(released), _join(original), np.arange(sum(table.rows for table in released)))
-        return PairedSample(pairs, draws)
+        evidence = self.evidence(part)
+        drawn = draw_groups(group_labels(evidence.released, together), share, most, generator)
+        released = evidence.released.take(drawn.rows)
+        original = evidence.original.take(evidence.origin[drawn.rows])
+        return PairedSample(Evidence(released, original, np.arange(released.rows)), drawn.draws)
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,12 +122,9 @@ def draw_groups(labels: NDArray[np.int64], share: float, most: int, generator: n
     unit[unit < 0] = len(sizes) + np.flatnonzero(unit < 0)
     names, inverse = np.unique(unit, return_inverse=True)
     wanted = np.zeros(len(names), dtype=bool)
-    wanted[generator.choice(len(names), max(round(share * len(names)), 1), replace=False, shuffle=False)] = True
+    number = math.floor(share * len(names) + generator.random())  # no share of a small part is rounded away
+    wanted[generator.choice(len(names), min(number, len(names)), replace=False, shuffle=False)] = True
     return DrawnRows(np.flatnonzero(wanted[inverse]), int(wanted.sum()))
-
-
-def _join(tables: Sequence[Table]) -> Table:
-    return Table(pa.concat_tables([table.arrow for table in tables]).unify_dictionaries(), tables[0].kinds)
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,12 +163,12 @@ class PartWriter:
         numbers: list[int] = np.random.default_rng().permutation(np.flatnonzero(self.blocks.rows)).tolist()
         return numbers
 
-    def parts(self, written: Iterable[ReleasedPart | None]) -> Parts:
-        """Return all parts; raise if no row is released."""
+    def parts(self, written: Iterable[ReleasedPart | None]) -> tuple[Parts, EqualTypes]:
+        """Return all parts, and how their types become equal; raise if no row is released."""
         parts = [part for part in written if part is not None]
         if not parts:
             raise no_row_error()
-        return Parts(self.blocks, self.folder, self.origins, self._with_equal_types(parts))
+        return Parts(self.blocks, self.folder, self.origins, parts), self._equal_types(parts)
 
     def write(self, block: int) -> ReleasedPart | None:
         """Transform one block and write its rows; None if all of them are suppressed."""
@@ -191,8 +190,8 @@ class PartWriter:
         """Return random numbers for the groups of a block that no other block has."""
         return self.numbering.of(self.first_rows[block] + groups)
 
-    def _with_equal_types(self, parts: Sequence[ReleasedPart]) -> list[ReleasedPart]:
-        """Write parts again whose columns differ from those of other parts, which no block can know beforehand.
+    def _equal_types(self, parts: Sequence[ReleasedPart]) -> EqualTypes:
+        """Return the types of all parts, which no block can know beforehand.
 
         A column is text in all parts if it is in one of them. An ordered column has the categories of all parts.
         """
@@ -203,15 +202,26 @@ class PartWriter:
         if any(set(part.orders[name]) != used[name] for part in parts for name in names):
             known = _orders(self.blocks.read(parts[0].block).arrow)
             orders = {name: tuple(filter(used[name].__contains__, known[name])) for name in names if name in known}
-        return [self._write_again(part, texts, orders) for part in parts]
+        return EqualTypes(self.folder, texts, orders)
 
-    def _write_again(
-        self, part: ReleasedPart, texts: Mapping[str, Kind], orders: Mapping[str, tuple[str, ...]]
-    ) -> ReleasedPart:
-        columns = {name: pa.string() for name in texts if not pt.is_string(part.types[name])}
-        columns |= {name: part.types[name] for name, words in orders.items() if part.orders[name] != words}
-        if not columns:
-            return part
+
+@dataclass(frozen=True, repr=False)
+class EqualTypes:
+    """Columns that are text in all parts, and categories of ordered columns."""
+
+    folder: Path
+    texts: Mapping[str, Kind]
+    orders: Mapping[str, tuple[str, ...]]
+
+    def changes(self, part: ReleasedPart) -> dict[str, pa.DataType]:
+        """Return the columns of a part that must be written again, with their types."""
+        columns = {name: pa.string() for name in self.texts if not pt.is_string(part.types[name])}
+        ordered = (name for name, words in self.orders.items() if part.orders[name] != words)
+        return columns | {name: part.types[name] for name in ordered}
+
+    def write_again(self, part: ReleasedPart) -> ReleasedPart:
+        """Write a part again whose columns differ from those of other parts; a task that is repeated does no harm."""
+        texts, orders, columns = self.texts, self.orders, self.changes(part)
         arrow = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts()).arrow
         for name in columns:
             text = arrow.column(name).cast(pa.string())

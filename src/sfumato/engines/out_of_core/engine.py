@@ -9,38 +9,35 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.base import PairedSample, RowKeys, Session, Verified
-from sfumato.engines.out_of_core.blocks import Blocks, Parts, PartWriter
+from sfumato.engines.out_of_core.blocks import Blocks, Parts, PartWriter, ReleasedPart
 from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
 from sfumato.machine import MemoryBudget
-from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Plan, Trace
 from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
-from sfumato.release.bundle import write_parts
+from sfumato.release.bundle import sha256, write_parts
 from sfumato.release.destination import Folder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
-from sfumato.release.verify import ColumnChanges, Recount, require_held
+from sfumato.release.verify import Gists, PartTallies, SettledTallies, TallyFiles, require_held
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination
 from sfumato.table.table import Table
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextlib.contextmanager
@@ -76,17 +73,18 @@ class OutOfCoreWork:
         return StoredTable.of(self.parts.folder, self.parts.kinds)
 
 
-@dataclass(frozen=True, repr=False)
-class PartTallies:
-    """The tallies of all claims on one part, and its comparison with the original rows."""
+MOST_TASKS = 256  # that merge shares of tallies: each has a small result
 
-    tallies: tuple[Any, ...]
-    compared: ColumnChanges
 
-    @classmethod
-    def of(cls, claims: Sequence[Claim[Any]], evidence: Evidence) -> PartTallies:
-        """Count one part as it was written, with the original rows of its block."""
-        return cls(tuple(claim.tally(evidence) for claim in claims), ColumnChanges.of(evidence))
+def _tally(files: TallyFiles, parts: Parts, part: ReleasedPart) -> Gists:
+    """Count one part, and leave its tallies in a file."""
+    return files.write(part.number, PartTallies.of(files.claims, parts.evidence(part)))
+
+
+def _draw(parts: Parts, size: int, together: Sequence[str], wanted: tuple[ReleasedPart, int]) -> PairedSample:
+    """Draw rows of one part, where it is."""
+    part, seed = wanted
+    return parts.draw(part, size, together, np.random.default_rng(seed))
 
 
 T = TypeVar("T")
@@ -118,10 +116,6 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         """Write each row into the block that the plan routes it to."""
 
     @abstractmethod
-    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> Iterable[PartTallies]:
-        """Count every written part for all claims."""
-
-    @abstractmethod
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         """Do the work for all items, several at a time; the log tells how far ``what`` is."""
 
@@ -145,19 +139,23 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
 
     def run(self, plan: Plan, source: OutOfCoreTable) -> OutOfCoreWork:
         writer = PartWriter.of(plan, self.route(plan, source.releasable), self.folder)
-        return OutOfCoreWork(writer.parts(self.each(writer.write, writer.blocks_in_random_order, "anonymizing blocks")))
+        written = self.each(writer.write, writer.blocks_in_random_order, "anonymizing blocks")
+        parts, alike = writer.parts(written)
+        different = [part for part in parts.parts if alike.changes(part)]
+        again = {part.number: part for part in self.each(alike.write_again, different, "making types equal")}
+        return OutOfCoreWork(replace(parts, parts=[again.get(part.number, part) for part in parts.parts]))
 
     def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
-        recounts = [Recount(claim) for claim in claims]
-        changes: ColumnChanges | None = None
-        for part in self.tally_parts(claims, work.parts):
-            for recount, tally in zip(recounts, part.tallies, strict=True):
-                recount.include(tally)
-            changes = part.compared if changes is None else changes.merge(part.compared)
-        findings = tuple(recount.finding() for recount in recounts)
+        files = TallyFiles.create(self.folder / "tallies", claims, work.parts.rows)
+        gists = self.each(partial(_tally, files, work.parts.alone), work.parts.parts, "verifying parts")
+        tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
+        merge = partial(files.settle, reduce(Gists.merge, gists))
+        settled = self.each(merge, [one.tolist() for one in tasks], "merging counts of groups")
+        told = reduce(partial(SettledTallies.merge, claims=claims), settled)
+        findings = told.findings(claims)
         require_held(findings)
-        assert changes is not None  # there is at least one part
-        return Verified.of(findings, changes)
+        assert told.compared is not None  # there is at least one part
+        return Verified.of(findings, told.compared)
 
     def diagnose(self, plan: Plan, work: OutOfCoreWork) -> Diagnostics:
         """Return what the blocks reported."""
@@ -169,16 +167,26 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         manifest = release.manifest
         assert manifest is not None
         if not isinstance(into, Folder):
-            written = super().place(work, release, into)
-            return replace(written, table=written.table.select(written.table.names))  # the files will be removed
-        folder = write_parts(work.parts.folder, manifest, release.report_files(), into.path)
+            return replace(super().place(work, release, into), table=self.keep(work))  # the files will be removed
+        files = sorted(work.parts.folder.iterdir())
+        sums = dict(zip([file.name for file in files], self.each(sha256, files, "computing checksums"), strict=True))
+        folder = write_parts(work.parts.folder, manifest, release.report_files(), into.path, sums)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
+
+    def keep(self, work: OutOfCoreWork) -> Table:
+        """Return the released rows so that they outlive the files of this run: in memory."""
+        return work.released.select(work.released.names)
 
     def sample(
         self, work: OutOfCoreWork, size: int, together: Sequence[str], generator: np.random.Generator
     ) -> PairedSample:
-        return work.parts.sample(size, together, generator)
+        """Return about ``size`` random released rows of all parts, each drawn where its part is."""
+        parts = work.parts.parts
+        seeds = generator.integers(0, 2**63, len(parts)).tolist()
+        draw = partial(_draw, work.parts.alone, size, tuple(together))
+        drawn = self.each(draw, list(zip(parts, seeds, strict=True)), "drawing a sample")
+        return PairedSample.joined([one for one in drawn if one.pairs.released.rows] or drawn[:1])
 
     def keys_of(self, source: OutOfCoreTable, keys: RowKeys) -> Iterator[pa.Table]:
         """Yield the keys of all original rows, which are read in batches."""

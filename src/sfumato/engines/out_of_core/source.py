@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from sfumato.engines.base import others_of, without_identifiers
 from sfumato.errors import OptionError, ReadError, TableError, items_without_cause, without_cause
-from sfumato.release.rows import rows_in
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.table.facts import ColumnFacts
@@ -30,7 +29,7 @@ ERRORS = (pa.ArrowException, OSError)
 
 @dataclass(frozen=True, repr=False)
 class Relation:
-    """Parquet files with the same columns. ``orders`` are the values of ordered columns, which are stored as text.
+    """Parquet files with the same columns, in any order. ``orders`` are the values of ordered columns, stored as text.
 
     The files are read several times and must not change meanwhile: ``states`` are their sizes and times at the start.
     """
@@ -39,30 +38,49 @@ class Relation:
     types: Mapping[str, pa.DataType]
     orders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     states: Mapping[Path, tuple[int, int]] = field(default_factory=dict)
+    counts: tuple[int, ...] = ()  # rows of each file
+    is_reordered: bool = False  # whether some file has the columns in another order than the first
 
     @classmethod
-    def of(cls, files: Sequence[Path], orders: Mapping[str, tuple[str, ...]] | None = None) -> Relation:
-        """Return the relation of these files; raise unless all have the same columns."""
-        states = {file: without_cause(partial(_state, file), ERRORS, partial(_broken, file)) for file in files}
-        schemas = [_schema(file) for file in files]
+    def of(
+        cls,
+        files: Sequence[Path],
+        orders: Mapping[str, tuple[str, ...]] | None = None,
+        look: Callable[[Sequence[Path]], list[Footer]] | None = None,
+    ) -> Relation:
+        """Return the relation of these files; raise unless all have the same columns.
+
+        ``look`` reads the footers of many files, for example on a cluster; by default they are read one by one.
+        """
+        footers = (look or footers_of)(files)
+        schemas = [footer.schema for footer in footers]
+        fields = sorted(schemas[0], key=lambda one: one.name)
         for file, schema in zip(files, schemas, strict=True):
-            if not schema.equals(schemas[0]):
-                different = sorted({one.name for one in set(schema) ^ set(schemas[0])})
+            if schema.equals(schemas[0]):
+                continue
+            different = sorted({one.name for one in set(schema) ^ set(schemas[0])})
+            if different or sorted(schema, key=lambda one: one.name) != fields:
                 raise TableError(
-                    "Files that are read together must have the same columns with the same types, in the same order.",
-                    found=f"differences between {file.name} and {files[0].name} in "
-                    f"{', '.join(map(repr, different)) or 'the order of columns'}",
+                    "Files that are read together must have the same columns with the same types.",
+                    found=f"differences between {file.name} and {files[0].name} in {', '.join(map(repr, different))}",
                     fix="read them one by one",
                 )
         repeated = sorted({name for name in schemas[0].names if schemas[0].names.count(name) > 1})
         if repeated:
             raise TableError("Column names must be unique.", found=f"{', '.join(map(repr, repeated))} more than once")
-        return cls(tuple(files), {one.name: one.type for one in schemas[0]}, orders or {}, states)
+        return cls(
+            tuple(files),
+            {one.name: one.type for one in schemas[0]},
+            orders or {},
+            {file: footer.state for file, footer in zip(files, footers, strict=True)},
+            tuple(footer.rows for footer in footers),
+            any(schema.names != schemas[0].names for schema in schemas),
+        )
 
     @property
     def rows(self) -> int:
         """Number of rows of all files."""
-        return sum(rows_in(file) for file in self.files)
+        return sum(self.counts)
 
     def sql(self, names: Sequence[str]) -> str:
         """Return the relation with these columns, each under its :meth:`column` name; NaN is missing."""
@@ -159,10 +177,26 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _schema(file: Path) -> pa.Schema:
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of a Parquet file says, and the size and time of the file before it was read."""
+
+    schema: pa.Schema
+    rows: int
+    state: tuple[int, int]
+
+
+def footers_of(files: Sequence[Path]) -> list[Footer]:
+    """Read the footers of files; raise if one of them is broken."""
+    return [without_cause(partial(_footer, file), ERRORS, partial(_broken, file)) for file in files]
+
+
+def _footer(file: Path) -> Footer:
     import pyarrow.parquet as pq
 
-    return without_cause(partial(pq.read_schema, file), ERRORS, partial(_broken, file)).remove_metadata()
+    state = _state(file)
+    metadata = pq.read_metadata(file)
+    return Footer(metadata.schema.to_arrow_schema().remove_metadata(), metadata.num_rows, state)
 
 
 def _state(file: Path) -> tuple[int, int]:

@@ -16,7 +16,6 @@ from sfumato.engines.spark.scan import NumberedFile, numbered_files
 from sfumato.engines.spark.source import BLOCK, KEY, quote_name
 from sfumato.errors import GuaranteeNotMet, items_without_cause
 from sfumato.plan.plan import Plan
-from sfumato.release.rows import rows_in
 from sfumato.table.table import Table
 
 STAGES = 2  # of the routing: route, and bring together
@@ -55,7 +54,9 @@ def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int
     together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
     writer = together.write.partitionBy(BLOCK)
     cluster.run_stages(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
-    rows = np.array([sum(map(rows_in, _files(folder, number))) for number in range(plan.blocks)], dtype=np.int64)
+    written = [(number, file) for number in range(plan.blocks) for file in _files(folder, number)]
+    counts = [footer.rows for footer in cluster.look([file for _, file in written])]
+    rows = np.bincount([number for number, _ in written], counts, minlength=plan.blocks).astype(np.int64)
     if rows.sum() != stored.rows:
         raise GuaranteeNotMet(
             "Every row must be in one block.", found=f"{rows.sum():,} rows of {stored.rows:,}", fix="release again"

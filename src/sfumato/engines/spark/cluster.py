@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from sfumato.engines.out_of_core.source import Footer, footers_of
 from sfumato.errors import MissingExtra, OptionError, OutOfMemory, ReadError, SfumatoError, without_cause
 from sfumato.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
+from sfumato.release.rows import file_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +88,7 @@ Item = TypeVar("Item")
 
 RESULT = "number long, result binary"
 PROBES = 8  # tasks that look for the workspace
-GLOB = re.compile(r"([\\{}\[\]*?])")  # characters that Spark takes for a pattern
+FEW_FILES, MOST_LOOKS = 32, 256  # footers that are read by one process, and tasks that read more of them
 LOST = "ExecutorLostFailure"  # mostly because a system ends processes that take too much memory
 FAILURE = re.compile(r"TaskFailure: (\w+)")
 NAMED = re.compile(  # Spark's names of errors that it wraps in others
@@ -132,7 +134,7 @@ class Cluster:
     def read(self, files: Sequence[Path], above: Path | None = None) -> DataFrame:
         """Return the rows of Parquet files, with columns from the names of folders that are ``above`` them."""
         reader = self.spark.read if above is None else self.spark.read.option("basePath", f"file://{above}")
-        return self.run(lambda: reader.parquet(*map(escape_path, files)))
+        return self.run(lambda: reader.parquet(*map(file_url, files)))
 
     def table(self, frame: DataFrame) -> pa.Table:
         """Return a small frame."""
@@ -155,6 +157,17 @@ class Cluster:
                 raise outcome.error
         return outcomes
 
+    def look(self, files: Sequence[Path]) -> list[Footer]:
+        """Read the footers of files: a few here, and many on the executors."""
+        if len(files) <= FEW_FILES:
+            return footers_of(files)
+        tasks = min(len(files) // FEW_FILES, MOST_LOOKS)
+        parts = [list(files[start::tasks]) for start in range(tasks)]
+        looked: list[Footer | None] = [None] * len(files)
+        for start, footers in enumerate(self.each(footers_of, parts, "reading footers")):
+            looked[start::tasks] = footers
+        return [footer for footer in looked if footer is not None]
+
     def run_stages(self, work: Callable[[], T], what: str, stages: int = 1) -> T:
         """Do work of Spark that takes long; the log tells how far it is."""
         with stage_progress(self.spark, what, stages):
@@ -166,11 +179,6 @@ class Cluster:
         from pyspark.errors import PySparkException
 
         return without_cause(work, (PySparkException, Py4JError), _translate_error)
-
-
-def escape_path(file: Path) -> str:
-    """Return the path of a local file for Spark, which would take some characters for a pattern."""
-    return "file://" + GLOB.sub(r"\\\1", str(file.absolute()))
 
 
 def _task(work: Callable[[Item], T], items: tuple[Item, ...]) -> Callable[[Iterator[pa.RecordBatch]], Any]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sfumato.engines.base import Engine, RowKeys, Session
 from sfumato.engines.duckdb.scan import compare_stored_keys, connect
-from sfumato.engines.out_of_core.blocks import Parts, ReleasedPart
-from sfumato.engines.out_of_core.engine import OutOfCoreSession, PartTallies, workspace
+from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster, memory_budget, require_spark, spark_session, tasks_at_once
@@ -21,7 +19,11 @@ from sfumato.errors import OptionError
 from sfumato.machine import MOST_BLOCK, MemoryBudget, processors
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
-from sfumato.plan.plan import Claim, Plan
+from sfumato.plan.plan import Plan
+from sfumato.private_folder import PrivateFolder
+from sfumato.release import target as place
+from sfumato.release.rows import StoredTable
+from sfumato.release.target import PARQUET
 from sfumato.schema.columns import Column
 from sfumato.sources.base import Destination
 from sfumato.table.table import Table
@@ -116,8 +118,11 @@ class _Session(OutOfCoreSession):
         share = -(-rows.rows // tasks_at_once(self.cluster.spark))
         return replace(super().memory_for(rows), most_rows=min(max(share, WORTH_A_TASK), MOST_BLOCK))
 
-    def tally_parts(self, claims: Sequence[Claim[Any]], parts: Parts) -> list[PartTallies]:
-        return self.each(partial(_tally, tuple(claims), parts), parts.parts, "verifying parts")
+    def keep(self, work: OutOfCoreWork) -> StoredTable:
+        """Return the released rows in files that live as long as the table, so that the driver never holds them."""
+        private = PrivateFolder.create(place.prefix(self.folder), self.folder.parent, ".rows")
+        parts = work.parts.folder.rename(private.path / PARQUET)
+        return StoredTable.of(parts, work.parts.kinds).owning(private.remove)
 
     def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
         """Compare the rows on the driver, which reads them from the shared files."""
@@ -128,8 +133,3 @@ class _Session(OutOfCoreSession):
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)
-
-
-def _tally(claims: Sequence[Claim[Any]], parts: Parts, part: ReleasedPart) -> PartTallies:
-    """Count one part on an executor."""
-    return PartTallies.of(claims, parts.evidence(part))

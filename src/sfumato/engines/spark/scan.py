@@ -17,7 +17,6 @@ from sfumato.engines.out_of_core.source import Relation, StoredRows
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.engines.spark.source import START, quote_name
 from sfumato.plan.questions import PartialAnswers, Question
-from sfumato.release.rows import rows_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,8 +41,7 @@ class NumberedFile:
 def numbered_files(relation: Relation) -> list[NumberedFile]:
     """Return the files of a relation that have rows."""
     numbered, first = [], 0
-    for file in relation.files:
-        rows = rows_in(file)
+    for file, rows in zip(relation.files, relation.counts, strict=True):
         if rows:
             numbered.append(NumberedFile(file, first))
         first += rows

@@ -21,9 +21,10 @@ import pyarrow.types as pt
 
 from sfumato.engines.base import is_spark_frame
 from sfumato.engines.out_of_core.source import Relation, StoredRows, orders_in, spool_tables
-from sfumato.engines.spark.cluster import Cluster, escape_path
+from sfumato.engines.spark.cluster import Cluster
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
+from sfumato.release.rows import file_url
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
 from sfumato.sources.files import FileSource, Partitions, matching_files
@@ -78,13 +79,13 @@ def _frame(source: Any, cluster: Cluster) -> _Frame | None:
         return _Frame(cluster.run(lambda: cluster.spark.read.parquet(path)))
     folder = Path(path).expanduser()
     if folder.is_dir():
-        inside = _files_alike(folder)
-        return _Frame(cluster.run(lambda: cluster.spark.read.parquet(escape_path(folder))), orders_in(inside))
+        inside = _files_alike(folder, cluster)
+        return _Frame(cluster.run(lambda: cluster.spark.read.parquet(file_url(folder))), orders_in(inside))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
     source.require_no_header(files[0])
-    Relation.of(files)  # names the file that is broken or has other columns
+    Relation.of(files, look=cluster.look)  # names the file that is broken or has other columns
     above = _above_partitions(files) if Partitions.of(source.path, files) else None
     return _Frame(cluster.read(files, above), orders_in(files))
 
@@ -95,7 +96,7 @@ def _above_partitions(files: Sequence[Path]) -> Path:
     return next((folder.parent for folder in reversed((shared, *shared.parents)) if "=" in folder.name), shared)
 
 
-def _files_alike(folder: Path) -> list[Path]:
+def _files_alike(folder: Path, cluster: Cluster) -> list[Path]:
     """Return the files in a folder; raise unless they have the same columns: Spark takes those of one for all."""
     if (folder / DELTA).is_dir():
         raise TableError(
@@ -105,7 +106,7 @@ def _files_alike(folder: Path) -> list[Path]:
         )
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(folder))]
     if files:  # otherwise Spark says what is missing
-        Relation.of(files)
+        Relation.of(files, look=cluster.look)
     return files
 
 
@@ -127,7 +128,7 @@ def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
     files = sorted(folder.glob("part-*.parquet"))
     if not files:
         raise TableError("A table must have rows to be released.", found="no rows")
-    return Relation.of(files)
+    return Relation.of(files, look=cluster.look)
 
 
 def require_names(names: Iterable[str]) -> None:
@@ -179,7 +180,7 @@ def with_declared_kinds(rows: StoredRows, declared: Sequence[Column], cluster: C
     conversion = _Conversion(rows, tuple(declared), cluster.folder)
     relations = cluster.each(conversion.write, rows.relation.files, "converting columns")
     files = [file for relation in relations for file in relation.files]
-    stored = Relation.of(files, relations[0].orders)
+    stored = Relation.of(files, relations[0].orders, cluster.look)
     probe = convert(declared, rows.to_table(_empty(rows.relation)))
     return StoredRows(stored, dict(probe.kinds), rows.rows)
 

@@ -17,7 +17,7 @@ from sfumato.methods.boxes.partition import BoxWeights, SampledRows, boxes_to_ke
 from sfumato.methods.boxes.rules import effects
 from sfumato.methods.partition import BoxPartition, Routes, SetLabels, label_sets
 from sfumato.plan.claims.containment import AtMostNames, Containment
-from sfumato.plan.claims.groups import KAnonymity
+from sfumato.plan.claims.groups import CountedGroups, KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Finding, Outcome, Plan, RuleEffect, SearchTrace, Trace
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from sfumato.methods.search_budget import SearchBudget
     from sfumato.plan.earlier_releases import EarlierReleases
     from sfumato.randomness import Randomness
-    from sfumato.table.groups import GroupCounts, PeopleCounts
 
 
 ATTACK = "an attack by linear programming can narrow down overlapping boxes, arXiv 2509.03350"
@@ -436,6 +435,6 @@ class BoxesPlan(Plan):
 class OverlappingAnonymity(KAnonymity):
     """k-anonymity of boxes that may overlap: the same count, with a warning."""
 
-    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
+    def finding(self, tally: CountedGroups) -> Finding:
         finding = super().finding(tally)
         return replace(finding, claim=f"{finding.claim}, in boxes that may overlap ({ATTACK})")

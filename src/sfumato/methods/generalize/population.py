@@ -35,15 +35,8 @@ import numpy as np
 from scipy.special import betainc, gammainc
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding
-from sfumato.table.groups import (
-    KeyedGroups,
-    column_hashes,
-    combination_hashes,
-    first_rows,
-    group_labels,
-    refine,
-    sum_by_group,
-)
+from sfumato.table.group_counts import sum_by_group
+from sfumato.table.groups import KeyedGroups, column_hashes, combination_hashes, first_rows, group_labels, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,7 +29,8 @@ from sfumato.methods.recodings.recoding import RecodingPlan, recode_table, relea
 from sfumato.plan.claims.risk import KMap, PopulationGroups
 from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.schema.schema import Schema
-from sfumato.table.groups import GroupCounts, KeyedGroups, first_rows, group_labels
+from sfumato.table.group_counts import GroupCounts
+from sfumato.table.groups import KeyedGroups, first_rows, group_labels
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_counts
 from sfumato.plan.questions import DistinctIn
-from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels, sum_by_group
+from sfumato.table.group_counts import sum_by_group
+from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels
 from sfumato.table.intervals import (
     ANY,
     BOX,
@@ -73,6 +74,13 @@ class MissingCounts:
             inside=sum_by_group(groups, np.concatenate([self.inside, other.inside])),
         )
 
+    def split(self, shares: int) -> list[MissingCounts]:
+        """Return the boxes of each share."""
+        return [
+            MissingCounts(self.keys.take(own), self.stated[own], self.missing[own], self.inside[own])
+            for own in self.keys.shares(shares)
+        ]
+
     @property
     def miscounted(self) -> int:
         """Number of rows that are inside their box but in one that states a wrong number."""
@@ -87,6 +95,21 @@ class ContentCounts:
     rows: int
     outside: Mapping[str, int]
     boxes: Mapping[str, MissingCounts]  # of the columns whose missing values are counted
+
+    def split(self, shares: int) -> list[ContentCounts]:
+        """Return the boxes of each share; rows are counted in the first one."""
+        parts = {name: boxes.split(shares) for name, boxes in self.boxes.items()}
+        nothing = dict.fromkeys(self.outside, 0)
+        return [
+            ContentCounts(0 if share else self.rows, nothing if share else self.outside, own)
+            for share in range(shares)
+            for own in [{name: boxes[share] for name, boxes in parts.items()}]
+        ]
+
+    def settled(self) -> ContentCounts:
+        """Return what is left of boxes that no other part has: rows in wrong boxes are outside."""
+        wrong = {name: boxes.miscounted for name, boxes in self.boxes.items()}
+        return ContentCounts(self.rows, {name: rows + wrong.get(name, 0) for name, rows in self.outside.items()}, {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +154,8 @@ class Containment(Claim[ContentCounts]):
         return ContentCounts(one.rows + other.rows, outside, boxes)
 
     def finding(self, tally: ContentCounts) -> Finding:
-        wrong = {name: tally.boxes[name].miscounted if name in tally.boxes else 0 for name in self.columns}
-        outside = {name: tally.outside[name] + wrong[name] for name in self.columns}
-        broken = {name: rows for name, rows in outside.items() if rows}
+        outside = tally.settled().outside
+        broken = {name: outside[name] for name in self.columns if outside[name]}
         return self.report(
             claim=f"every original value lies inside its released range, in {', '.join(self.columns) or 'no column'}",
             held=not broken,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
-from sfumato.table.groups import GroupCounts, KeyedGroups, column_hashes, row_keys, sum_by_group
+from sfumato.table.group_counts import GroupCounts, sum_by_group
+from sfumato.table.groups import KeyedGroups, column_hashes, row_keys
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ class UnalteredRows:
     released: GroupCounts
     unaltered: GroupCounts
 
+    def split(self, shares: int) -> list[UnalteredRows]:
+        """Return the rows of each share."""
+        pairs = zip(self.released.split(shares), self.unaltered.split(shares), strict=True)
+        return [UnalteredRows(released, unaltered) for released, unaltered in pairs]
+
+    def settled(self) -> LoneRows:
+        """Return what is left of rows that no other part equals."""
+        return LoneRows(self.released.rows, self.alone)
+
     @property
     def alone(self) -> int:
         """Number of nearly unaltered rows that no other released row equals."""
@@ -50,8 +60,20 @@ class UnalteredRows:
         return int(sum_by_group(groups, np.concatenate([np.zeros_like(rows), kept]))[all_rows == 1].sum())
 
 
+@dataclass(frozen=True)
+class LoneRows:
+    """Released rows, and those of them that are alone and nearly unaltered."""
+
+    rows: int
+    alone: int
+
+    def settled(self) -> LoneRows:
+        """Return this record: nothing is left to forget."""
+        return self
+
+
 @dataclass(frozen=True, kw_only=True)
-class FewRowsUnaltered(Claim[UnalteredRows]):
+class FewRowsUnaltered(Claim[Any]):
     """At most a ``share`` of the released rows are alone and nearly unaltered.
 
     A row is alone if no other released row equals it, and nearly unaltered if nine of ten of its cells are those of the
@@ -71,11 +93,14 @@ class FewRowsUnaltered(Claim[UnalteredRows]):
         kept = keys[_same_cells(released, original) >= SAME_CELLS]
         return UnalteredRows(*(GroupCounts.of(KeyedGroups.of_keys(one)) for one in (keys, kept)))
 
-    def merge(self, one: UnalteredRows, other: UnalteredRows) -> UnalteredRows:
+    def merge(self, one: Any, other: Any) -> Any:
+        if isinstance(one, LoneRows):
+            return LoneRows(one.rows + other.rows, one.alone + other.alone)
         return UnalteredRows(one.released.merge(other.released), one.unaltered.merge(other.unaltered))
 
-    def finding(self, tally: UnalteredRows) -> Finding:
-        rows, alone = tally.released.rows, tally.alone
+    def finding(self, tally: UnalteredRows | LoneRows) -> Finding:
+        told = tally.settled()
+        rows, alone = told.rows, told.alone
         return self.report(
             claim=f"at most {self.share:.0%} of the rows are alone, with {SAME_CELLS:.0%} of the cells of their person",
             held=alone <= self.share * rows,

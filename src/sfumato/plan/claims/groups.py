@@ -22,15 +22,8 @@ from sfumato.plan.plan import (
     format_counts,
     format_names_without_box,
 )
-from sfumato.table.groups import (
-    GroupCounts,
-    GroupKeys,
-    KeyedGroups,
-    PeopleCounts,
-    column_hashes,
-    first_rows,
-    refine,
-)
+from sfumato.table.group_counts import GroupCounts, GroupExtremes, PeopleCounts, members_of
+from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes, first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,8 +56,11 @@ class GroupClaim(Claim[T]):
         return "" if self.person is None else ", counted in people"
 
 
+CountedGroups = GroupCounts | PeopleCounts | GroupExtremes
+
+
 @dataclass(frozen=True, kw_only=True)
-class KAnonymity(GroupClaim["GroupCounts | PeopleCounts"]):
+class KAnonymity(GroupClaim[Any]):
     """Every row is equal to rows of at least k − 1 others in the released ``columns``."""
 
     k: int
@@ -72,13 +68,13 @@ class KAnonymity(GroupClaim["GroupCounts | PeopleCounts"]):
     def tally(self, evidence: Evidence) -> GroupCounts | PeopleCounts:
         return count_group_members(evidence, self.columns, self.person, self.k)
 
-    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
-        fewest = int(tally.counts.min(initial=tally.rows))
+    def finding(self, tally: CountedGroups) -> Finding:
+        fewest = tally.fewest
         smallest = "smallest group" if self.person is None else "fewest people in a group"
         return self.report(
             claim=f"{self.k}-anonymous in {format_names_without_box(self.columns)}{self.by_people}",
             held=not tally.rows or fewest >= self.k,
-            found=f"{smallest} {fewest:,}, {format_count(len(tally.counts), 'group')}",
+            found=f"{smallest} {fewest:,}, {format_count(tally.groups, 'group')}",
             fix="allow some suppression, or protect fewer columns",
         )
 
@@ -105,9 +101,33 @@ class GroupValues:
     values: Values  # hashes or, where distances count, the numbers themselves
     people: NDArray[np.uint64]  # hash of the person of each value; all 0 where rows are counted
 
+    def split(self, shares: int) -> list[GroupValues]:
+        """Return the groups of each share, with the values that are kept of them."""
+        return [
+            GroupValues(self.keys.take(own), self.is_diverse[own], place, self.values[kept], self.people[kept])
+            for own in self.keys.shares(shares)
+            for kept, place in [members_of(own, self.group, len(self.keys))]
+        ]
+
+    def settled(self) -> DiverseGroups:
+        """Return what is left of groups that no other part has."""
+        return DiverseGroups(len(self.keys), len(self.keys) - int(self.is_diverse.sum()))
+
+
+@dataclass(frozen=True)
+class DiverseGroups:
+    """Groups that are complete, and those of them that have too few values."""
+
+    groups: int
+    poor: int
+
+    def settled(self) -> DiverseGroups:
+        """Return this record: nothing is left to forget."""
+        return self
+
 
 @dataclass(frozen=True, kw_only=True)
-class Diversity(GroupClaim[GroupValues]):
+class Diversity(GroupClaim[Any]):
     """Every group of rows that are equal in the released ``columns`` holds at least l different values of ``column``.
 
     Two numbers are different where they are at least ``epsilon`` apart, other values where they are not equal; a
@@ -146,7 +166,9 @@ class Diversity(GroupClaim[GroupValues]):
         )
         return self._without_diverse(every)
 
-    def merge(self, one: GroupValues, other: GroupValues) -> GroupValues:
+    def merge(self, one: Any, other: Any) -> Any:
+        if isinstance(one, DiverseGroups):
+            return DiverseGroups(one.groups + other.groups, one.poor + other.poor)
         groups = KeyedGroups.of_keys(one.keys.followed_by(other.keys))
         is_diverse = np.zeros(groups.size, dtype=bool)
         is_diverse[groups.labels[np.concatenate([one.is_diverse, other.is_diverse])]] = True
@@ -163,9 +185,9 @@ class Diversity(GroupClaim[GroupValues]):
         kept = ~is_diverse[some.group]
         return GroupValues(some.keys, is_diverse, some.group[kept], some.values[kept], some.people[kept])
 
-    def finding(self, tally: GroupValues) -> Finding:
-        groups = len(tally.keys)
-        poor = groups - int(tally.is_diverse.sum())
+    def finding(self, tally: GroupValues | DiverseGroups) -> Finding:
+        told = tally.settled()
+        groups, poor = told.groups, told.poor
         apart = f" at least {self.epsilon:g} apart" if self.epsilon else ""
         return self.report(
             claim=f"at least {self.l} different values of {self.column!r}{apart}{self._of_whom} in each group",
@@ -209,8 +231,21 @@ class Diversity(GroupClaim[GroupValues]):
 class ValueCounts:
     """Number of rows of each released value, by original column."""
 
-    counts: Mapping[str, GroupCounts | PeopleCounts]
+    counts: Mapping[str, CountedGroups]
     missing: frozenset[str]  # the columns in which a missing value is among them
+
+    def split(self, shares: int) -> list[ValueCounts]:
+        """Return the values of each share; each of them knows which columns have missing ones."""
+        parts: dict[str, Any] = {name: counts.split(shares) for name, counts in self.counts.items()}  # type: ignore[union-attr]
+        return [
+            ValueCounts({name: counts[share] for name, counts in parts.items()}, self.missing)
+            for share in range(shares)
+        ]
+
+    def settled(self) -> ValueCounts:
+        """Return what is left of values that no other part has."""
+        counts: dict[str, Any] = dict(self.counts)
+        return ValueCounts({name: one.settled() for name, one in counts.items()}, self.missing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +294,7 @@ class EachColumnAnonymous(EachColumnClaim):
         return count_group_members(evidence, shown, self.person, self.k)
 
     def finding(self, tally: ValueCounts) -> Finding:
-        smallest = {name: int(counts.counts.min(initial=counts.rows)) for name, counts in tally.counts.items()}
+        smallest = {name: counts.fewest for name, counts in tally.counts.items()}
         rare = {name: size for name, size in smallest.items() if tally.counts[name].rows and size < self.k}
         unit, of_people = ("row", "") if self.person is None else ("person", f" of {self.k:,} people")
         return self.report(
@@ -284,7 +319,7 @@ class AtMostValues(EachColumnClaim):
     most: int
 
     def finding(self, tally: ValueCounts) -> Finding:
-        shown = {name: len(counts.counts) - (name in tally.missing) for name, counts in tally.counts.items()}
+        shown = {name: counts.groups - (name in tally.missing) for name, counts in tally.counts.items()}
         over = {name: values for name, values in shown.items() if values > self.most}
         return self.report(
             claim=f"at most {self.most:,} different values in each of {', '.join(self.columns)}",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.plan.claims.groups import GroupClaim, count_group_members
+from sfumato.plan.claims.groups import CountedGroups, GroupClaim, count_group_members
 from sfumato.plan.claims.sampling_privacy import sampling_delta
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
-from sfumato.table.groups import GroupCounts, KeyedGroups, PeopleCounts, column_hashes, first_rows, sum_by_group
+from sfumato.table.group_counts import GroupCounts, GroupExtremes, PeopleCounts, sum_by_group
+from sfumato.table.groups import KeyedGroups, column_hashes, first_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +22,7 @@ ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 
 @dataclass(frozen=True, kw_only=True)
-class RiskAtMost(GroupClaim["GroupCounts | PeopleCounts"]):
+class RiskAtMost(GroupClaim[Any]):
     """The risk of a row is 1 ÷ the number of released rows that are equal to it in ``columns``.
 
     ``highest`` limits the risk of every row, ``average`` the mean risk of all rows, which is groups ÷ rows. A risk
@@ -35,9 +36,9 @@ class RiskAtMost(GroupClaim["GroupCounts | PeopleCounts"]):
     def tally(self, evidence: Evidence) -> GroupCounts | PeopleCounts:
         return count_group_members(evidence, self.columns, self.person, enough=1)  # fewer people: a higher risk
 
-    def finding(self, tally: GroupCounts | PeopleCounts) -> Finding:
-        highest = 1.0 / int(tally.counts.min(initial=tally.rows)) if tally.rows else 0.0
-        average = len(tally.counts) / tally.rows if tally.rows else 0.0
+    def finding(self, tally: CountedGroups) -> Finding:
+        highest = 1.0 / tally.fewest if tally.rows else 0.0
+        average = tally.groups / tally.rows if tally.rows else 0.0
         limits = [("highest", highest, self.highest), ("average", average, self.average)]
         asked = [(name, found, limit) for name, found, limit in limits if limit is not None]
         promised = " and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked)
@@ -151,7 +152,7 @@ class PopulationGroups:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMap(Claim[GroupCounts]):
+class KMap(Claim[Any]):
     """Every released row is equal to at least k people of a population table, recoded in the same way.
 
     Rows of the population that hold a value that the table does not have are not counted.
@@ -170,14 +171,18 @@ class KMap(Claim[GroupCounts]):
     def tally(self, evidence: Evidence) -> GroupCounts:
         return GroupCounts.of(evidence.groups(self.columns))
 
-    def finding(self, tally: GroupCounts) -> Finding:
-        people = self.population.people(tally)
-        fewest = int(people.min(initial=self.population.groups.rows))
+    def settle(self, share: GroupCounts, gist: Any) -> GroupExtremes:
+        """Return the extremes of the people, not of the rows, of groups that no other part has."""
+        return replace(share, counts=self.population.people(share)).settled()
+
+    def finding(self, tally: GroupCounts | GroupExtremes) -> Finding:
+        told = tally if isinstance(tally, GroupExtremes) else self.settle(tally, None)
+        fewest = told.fewest if told.groups else self.population.groups.rows
         return self.report(
             claim=f"every row matches at least {format_count(self.k, 'row')} of the population table in "
             f"{format_names_without_box(self.columns)}",
-            held=not (people < self.k).any(),
-            found=f"fewest {fewest:,}, {format_count(len(people), 'group')}",
+            held=not told.groups or fewest >= self.k,
+            found=f"fewest {fewest:,}, {format_count(told.groups, 'group')}",
             fix="allow more suppression, or protect fewer columns",
         )
 
@@ -190,8 +195,18 @@ class KMap(Claim[GroupCounts]):
 class SampledGroups:
     """The sizes of the released groups, and the released columns."""
 
-    groups: GroupCounts
+    groups: GroupCounts | GroupExtremes
     names: frozenset[str]
+
+    def split(self, shares: int) -> list[SampledGroups]:
+        """Return the groups of each share; each of them knows all columns."""
+        assert isinstance(self.groups, GroupCounts)
+        return [SampledGroups(groups, self.names) for groups in self.groups.split(shares)]
+
+    def settled(self) -> SampledGroups:
+        """Return what is left of groups that no other part has."""
+        assert isinstance(self.groups, GroupCounts)
+        return SampledGroups(self.groups.settled(), self.names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,10 +232,11 @@ class SampledPrivacy(Claim[SampledGroups]):
         return SampledGroups(GroupCounts.of(evidence.groups(self.columns)), frozenset(evidence.released.names))
 
     def merge(self, one: SampledGroups, other: SampledGroups) -> SampledGroups:
-        return SampledGroups(one.groups.merge(other.groups), one.names | other.names)
+        groups: Any = one.groups
+        return SampledGroups(groups.merge(other.groups), one.names | other.names)
 
     def finding(self, tally: SampledGroups) -> Finding:
-        smallest = int(tally.groups.counts.min(initial=tally.groups.rows))
+        smallest = tally.groups.fewest
         delta = sampling_delta(self.k, self.beta, self.epsilon)
         others = len(tally.names.difference(self.columns))
         return self.report(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -155,6 +156,15 @@ class ColumnValues:
     has_fractions: bool = False  # whether a released number of a column of whole numbers is not whole
     ends: NumberEnds = NumberEnds()
 
+    def split(self, shares: int) -> list[ColumnValues]:
+        """Return the categories of each share; numbers are in all of them, because ends may be counted twice."""
+        pairs = zip(_split_values(self.original, shares), _split_values(self.unknown, shares), strict=True)
+        return [replace(self, original=original, unknown=unknown) for original, unknown in pairs]
+
+    def settled(self) -> ColumnValues:
+        """Return what is left of categories that no other part has: whether one of them is unknown."""
+        return replace(self, original=frozenset(), unknown=frozenset(["unknown"] if self.unknown else []))
+
     def merge(self, other: ColumnValues) -> ColumnValues:
         """Look for the unknown values of both in the original values of both."""
         original = self.original | other.original
@@ -167,6 +177,23 @@ class CellValues:
     """The values of every released column."""
 
     columns: Mapping[str, ColumnValues]
+
+    def split(self, shares: int) -> list[CellValues]:
+        """Return the values of each share."""
+        parts = {name: values.split(shares) for name, values in self.columns.items()}
+        return [CellValues({name: values[share] for name, values in parts.items()}) for share in range(shares)]
+
+    def settled(self) -> CellValues:
+        """Return what is left of values that no other part has."""
+        return CellValues({name: values.settled() for name, values in self.columns.items()})
+
+
+def _split_values(values: frozenset[Any], shares: int) -> list[frozenset[Any]]:
+    """Return the values of each share: the same share for a value in every process, which its hash would not give."""
+    parts: list[set[Any]] = [set() for _ in range(shares)]
+    for value in values:
+        parts[zlib.crc32(repr(value).encode()) % shares].add(value)
+    return [frozenset(part) for part in parts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sfumato.plan.claims.groups import GroupClaim
 from sfumato.plan.claims.sensitive_groups import (
     KeyedCounts,
     SensitiveCounts,
+    ValueTotals,
     effective_values,
     equal_distances,
     ordered_distances,
@@ -33,8 +34,17 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 
+@dataclass(frozen=True)
+class MeasuredGroups:
+    """Groups that are complete, those that break the claim, and what was measured in the worst of them."""
+
+    groups: int
+    broken: int
+    worst: float  # NaN without groups
+
+
 @dataclass(frozen=True, kw_only=True)
-class SensitiveClaim(GroupClaim[KeyedCounts]):
+class SensitiveClaim(GroupClaim[Any]):
     """A claim about the values of ``column`` in groups of rows that are equal in the released ``columns``.
 
     With ``person``, a value counts once for each of its people in a group, however many rows she has there.
@@ -51,11 +61,21 @@ class SensitiveClaim(GroupClaim[KeyedCounts]):
         counts = SensitiveCounts.of(groups.labels[once], coded.codes[once], coded.size)
         return KeyedCounts(groups.keys, coded.values, counts)
 
-    def finding(self, tally: KeyedCounts) -> Finding:
-        measured = self._measure_groups(tally) if len(tally.keys) else np.zeros(0)
-        is_held, worst = self._judge(measured)
-        broken = int((~is_held).sum())
-        found = f"{worst} in the worst of {format_count(len(measured), 'group')}"
+    def merge(self, one: Any, other: Any) -> Any:
+        if not isinstance(one, MeasuredGroups):
+            return super().merge(one, other)
+        worst = self._worst(np.array([one.worst, other.worst]))
+        return MeasuredGroups(one.groups + other.groups, one.broken + other.broken, worst)
+
+    def settle(self, share: KeyedCounts, gist: Any) -> MeasuredGroups:
+        """Return what is left of groups that no other part has."""
+        measured = self._measure_groups(share) if len(share.keys) else np.zeros(0)
+        return MeasuredGroups(len(measured), int((~self._holds(measured)).sum()), self._worst(measured))
+
+    def finding(self, tally: KeyedCounts | MeasuredGroups) -> Finding:
+        told = tally if isinstance(tally, MeasuredGroups) else self.settle(tally, self.gist(tally))
+        broken = told.broken
+        found = f"{self._describe(told.worst)} in the worst of {format_count(told.groups, 'group')}"
         return self.report(
             claim=f"{self._sentence}{self.by_people}",
             held=broken == 0,
@@ -77,8 +97,16 @@ class SensitiveClaim(GroupClaim[KeyedCounts]):
         """Return what is measured in each group."""
 
     @abstractmethod
-    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
-        """Mark the groups for which the claim holds, and describe the worst group."""
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Mark the groups for which the claim holds."""
+
+    @abstractmethod
+    def _describe(self, worst: float) -> str:
+        """Describe the worst group; NaN if there is none."""
+
+    def _worst(self, measured: NDArray[np.float64]) -> float:
+        """Return the largest number that is measured; NaN is none."""
+        return float(np.fmax.reduce(measured, initial=np.nan))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +122,14 @@ class EntropyDiversity(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return effective_values(tally.counts)
 
-    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
-        return measured >= self.l * (1.0 - ROUNDING), f"{measured.min(initial=np.inf):.4g} effective values"
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return measured >= self.l * (1.0 - ROUNDING)
+
+    def _worst(self, measured: NDArray[np.float64]) -> float:
+        return float(np.fmin.reduce(measured, initial=np.nan))
+
+    def _describe(self, worst: float) -> str:
+        return f"{np.fmin(worst, np.inf):.4g} effective values"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +146,11 @@ class RecursiveDiversity(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return recursive_c(tally.counts, self.l)
 
-    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
-        return measured < self.c, f"ratio {measured.max(initial=0.0):.4g}"
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return measured < self.c
+
+    def _describe(self, worst: float) -> str:
+        return f"ratio {np.fmax(worst, 0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +170,18 @@ class TCloseness(SensitiveClaim):
     def _measure_groups(self, tally: KeyedCounts) -> NDArray[np.float64]:
         return ordered_distances(tally.in_order()) if self.ordered else equal_distances(tally.counts)
 
-    def _judge(self, measured: NDArray[np.float64]) -> tuple[NDArray[np.bool_], str]:
-        return measured <= self.t + ROUNDING, f"distance {measured.max(initial=0.0):.4g}"
+    def gist(self, tally: KeyedCounts) -> ValueTotals:
+        """Return the distribution of the column, with which that of each group is compared."""
+        return tally.totals
+
+    def settle(self, share: KeyedCounts, gist: ValueTotals) -> MeasuredGroups:
+        return super().settle(share.within(gist), gist)
+
+    def _holds(self, measured: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return measured <= self.t + ROUNDING
+
+    def _describe(self, worst: float) -> str:
+        return f"distance {np.fmax(worst, 0.0):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True)

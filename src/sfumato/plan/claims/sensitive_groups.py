@@ -7,7 +7,7 @@ several parts of a table can be merged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.table.coding import Coded
+from sfumato.table.group_counts import members_of
 from sfumato.table.groups import GroupKeys, KeyedGroups
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class SensitiveCounts:
     value: NDArray[np.int64]  # (pairs,)
     count: NDArray[np.int64]  # (pairs,), at least 1
     values: int  # number of values, including those that do not occur
+    of_table: NDArray[np.int64] | None = None  # rows of each value in the table, if these groups are a share of it
 
     @classmethod
     def of(
@@ -69,7 +71,9 @@ class SensitiveCounts:
 
     @cached_property
     def totals(self) -> NDArray[np.int64]:
-        """Number of rows of each value."""
+        """Number of rows of each value in the table."""
+        if self.of_table is not None:
+            return self.of_table
         return np.bincount(self.value, weights=self.count, minlength=self.values).astype(np.int64)
 
     @cached_property
@@ -79,8 +83,8 @@ class SensitiveCounts:
 
     @cached_property
     def overall(self) -> NDArray[np.float64]:
-        """Share of each value among all rows."""
-        return self.totals / max(1, self.rows)
+        """Share of each value among all rows of the table."""
+        return self.totals / max(1, int(self.totals.sum()))
 
     @property
     def rows(self) -> int:
@@ -114,13 +118,57 @@ class KeyedCounts:
         merged = SensitiveCounts.of(labels, codes, len(coded.dictionary), rows)
         return KeyedCounts(groups.keys, coded.dictionary, merged)
 
+    def split(self, shares: int) -> list[KeyedCounts]:
+        """Return the groups of each share."""
+        return [self._take(own) for own in self.keys.shares(shares)]
+
+    def _take(self, groups: NDArray[np.int64]) -> KeyedCounts:
+        """Return some groups, given in ascending order, so that their pairs stay sorted."""
+        counts = self.counts
+        kept, place = members_of(groups, counts.group, len(self.keys))
+        taken = SensitiveCounts(place, counts.value[kept], counts.count[kept], counts.values)
+        return KeyedCounts(self.keys.take(groups), self.values, taken)
+
+    @property
+    def totals(self) -> ValueTotals:
+        """Number of rows of each value."""
+        return ValueTotals(self.values, self.counts.totals)
+
+    def within(self, table: ValueTotals) -> KeyedCounts:
+        """Return the same groups, as a share of a table with these values."""
+        known = table.values.cast(self.values.type)
+        place = pc.index_in(self.values, value_set=known, skip_nulls=False).to_numpy()
+        counts = self.counts
+        coded = SensitiveCounts.of(counts.group, place[counts.value], len(known), counts.count)
+        return KeyedCounts(self.keys, known, replace(coded, of_table=table.counts))
+
     def in_order(self, order: Sequence[str] = ()) -> SensitiveCounts:
         """Return the counts with values numbered in the given order, or else sorted; a missing value comes last."""
         places = pc.index_in(self.values.cast(pa.string()), pa.array(order, pa.string())) if order else self.values
         rank = np.empty(len(self.values), dtype=np.int64)
         rank[pc.sort_indices(places).to_numpy()] = np.arange(len(self.values))
         counts = self.counts
-        return SensitiveCounts.of(counts.group, rank[counts.value], counts.values, counts.count)
+        ordered = SensitiveCounts.of(counts.group, rank[counts.value], counts.values, counts.count)
+        if counts.of_table is None:
+            return ordered
+        totals = np.empty_like(counts.of_table)
+        totals[rank] = counts.of_table
+        return replace(ordered, of_table=totals)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueTotals:
+    """The values of a sensitive column in the whole table, a missing one too, and the rows of each."""
+
+    values: pa.Array
+    counts: NDArray[np.int64]
+
+    def merge(self, other: ValueTotals) -> ValueTotals:
+        """Return the rows of both."""
+        both = pa.concat_arrays([self.values, other.values.cast(self.values.type)])
+        coded = both.dictionary_encode(null_encoding="encode")
+        rows = np.bincount(coded.indices.to_numpy(), weights=np.concatenate([self.counts, other.counts]))
+        return ValueTotals(coded.dictionary, rows.astype(np.int64))
 
 
 # ℓ-diversity of groups, from counts of a sensitive column in each group (Machanavajjhala et al. 2007).

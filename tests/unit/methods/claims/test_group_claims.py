@@ -13,7 +13,8 @@ from sfumato.plan.plan import Evidence
 from sfumato.release.manifest import ClaimRecord
 from sfumato.schema.hierarchies import Tree
 from sfumato.sources.frames import as_table
-from sfumato.table.groups import GroupCounts, KeyedGroups
+from sfumato.table.group_counts import GroupCounts
+from sfumato.table.groups import KeyedGroups
 
 TREE = Tree.of([("1", "low", "*"), ("2", "low", "*"), ("3", "high", "*"), ("4", "high", "*")])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,12 @@ from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
 from sfumato.plan.claims.kept_statistics import MarginalsKept, WeightTotalsKept
+from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
+from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Evidence
+from sfumato.table.group_counts import GroupCounts
+from sfumato.table.groups import KeyedGroups
 from sfumato.table.intervals import format_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -28,6 +33,8 @@ from sfumato.table.table import Table
 BOX = ("age_low", "age_high", "age_missing", "city", "box")
 SHOWN = {"age": ("age_low", "age_high"), "city": ("city",)}
 ALL = (*BOX, "illness", "debt_age")
+PEOPLE = Table(pa.table({"city": ["a", "a", "a", "b", "a|b", None]}), {"city": Kind.NOMINAL})
+OTHER_WORDS = ["a", "b", "a|b", "ab", "b|(missing)", "(any)", "(any)|(missing)", None]
 CLAIMS: list[Claim[Any]] = [
     KAnonymity(k=2, columns=BOX),
     KAnonymity(k=2, columns=("city",)),
@@ -56,11 +63,18 @@ CLAIMS: list[Claim[Any]] = [
     ProbabilisticAnonymity(k=3, population=100, beta=0.3, most=3, any_distribution=False, columns=SHOWN),
     ProbabilisticAnonymity(k=2, population=40, beta=0.5, most=50, any_distribution=True, columns=SHOWN),
     NoIdentifierLeft(policy=SafeHarbor(year=2020), columns=ALL),
+    EntropyDiversity(l=1.5, columns=("box",), column="illness"),
+    RecursiveDiversity(l=2, c=1.5, columns=("box",), column="illness"),
+    TCloseness(t=0.3, columns=("box",), column="illness"),
+    TCloseness(t=0.3, columns=("city",), column="debt_age", ordered=True),
+    DeclaredCloseness(t=0.2, columns=("box",), column="illness", order=("c", "a", "b", *filter(None, OTHER_WORDS[2:]))),
+    RiskAtMost(highest=0.5, average=0.4, columns=BOX),
+    SampledPrivacy(epsilon=1.0, delta=0.1, beta=0.5, k=2, columns=ALL),
+    KMap(k=2, columns=("city",), population=PopulationGroups(GroupCounts.of(KeyedGroups.of(PEOPLE, ("city",))))),
 ]
 ORIGINAL = dict.fromkeys(("age", "debt_age"), Kind.WHOLE) | dict.fromkeys(("city", "town", "illness"), Kind.NOMINAL)
 RELEASED = dict.fromkeys(("age_low", "age_high", "age_missing", "box", "debt_age"), Kind.WHOLE)
 RELEASED |= dict.fromkeys(("city", "illness"), Kind.NOMINAL)
-OTHER_WORDS = ["a", "b", "a|b", "ab", "b|(missing)", "(any)", "(any)|(missing)", None]
 
 
 def table(columns: dict[str, list], kinds: dict[str, Kind]) -> Table:
@@ -141,6 +155,55 @@ def test_blocks_give_the_finding_of_the_whole_table(claim, data):
     blocks = cut(whole, data.draw(st.lists(st.integers(0, parts - 1), min_size=rows, max_size=rows)), parts)
     tally = merged(claim, [claim.tally(block) for block in blocks], lambda size: data.draw(st.integers(0, size - 1)))
     assert claim.finding(tally) == claim.measure(whole)
+
+
+def settled(claim: Claim[Any], tallies: list[Any], shares: int) -> Any:
+    """The tallies as a cluster puts them together: shares, each merged and settled by itself, wherever that is."""
+    gists = [claim.gist(tally) for tally in tallies]
+    gist = None if gists[0] is None else reduce(lambda one, other: one.merge(other), gists)
+    split = [claim.split(tally, shares) for tally in tallies]
+    complete = [
+        claim.settle(merged(claim, [parts[share] for parts in split], lambda size: 0), gist)
+        for share in range(max(map(len, split)))
+    ]
+    return merged(claim, complete, lambda size: 0)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
+@given(data=st.data())
+def test_settled_shares_give_the_finding_of_the_whole_table(claim, data):
+    whole = data.draw(evidences())
+    parts, rows = data.draw(st.integers(1, 4)), whole.original.rows
+    blocks = cut(whole, data.draw(st.lists(st.integers(0, parts - 1), min_size=rows, max_size=rows)), parts)
+    tally = settled(claim, [claim.tally(block) for block in blocks], data.draw(st.integers(1, 5)))
+    assert claim.finding(tally) == claim.measure(whole)
+
+
+def wide_evidence(rows: int) -> Evidence:
+    """Rows in boxes of two, so that the groups grow with the rows, with the values of a few people."""
+    box = np.arange(rows) // 2
+    age = [None if row % 7 == 0 else row % 50 for row in range(rows)]
+    original = {"age": age, "debt_age": [row % 3 for row in range(rows)]}
+    original |= {name: ["abc"[row % 3] for row in range(rows)] for name in ("city", "town", "illness")}
+    columns: dict[str, list] = {name: [None] * rows for name in RELEASED}
+    columns["box"], columns["illness"], columns["debt_age"] = box.tolist(), original["illness"], original["debt_age"]
+    columns["city"] = [f"a|b|c|{number}" for number in box]
+    columns["age_low"], columns["age_high"] = [0] * rows, [50] * rows
+    columns["age_missing"] = [sum(age[row] is None for row in (2 * one, 2 * one + 1)) for one in box]
+    return Evidence(table(columns, RELEASED), table(original, ORIGINAL), np.arange(rows))
+
+
+GROWING = (ProbabilisticAnonymity, NoIdentifierLeft)  # whose findings need all combinations, or all cells, at once
+
+
+@pytest.mark.parametrize("claim", [one for one in CLAIMS if not isinstance(one, GROWING)], ids=repr)
+def test_what_is_left_of_a_share_does_not_grow_with_the_groups(claim):
+    sizes = [
+        len(pickle.dumps(settled(claim, [claim.tally(wide_evidence(rows))], 1), protocol=5)) for rows in (100, 4_000)
+    ]
+    assert sizes[1] <= 1.05 * sizes[0] + 64
+    if isinstance(claim, KAnonymity) and "box" in claim.columns:  # the control: before, it grows
+        assert len(pickle.dumps(claim.tally(wide_evidence(4_000)))) > 40_000
 
 
 HALVES = {
