@@ -172,7 +172,13 @@ def bundle_faults(case: Case, folder: Path, *, with_report: bool) -> list[str]:
         faults.append("bundle: other rows are read back")
     if not verify_bundle(written).holds:
         faults.append("bundle: it does not verify")
-    for name in ("report.html", "report.json", "codebook.csv", "README.txt"):  # of the manifest see ``promises.py``
+    for name in (
+        "report.html",
+        "report.json",
+        "codebook.csv",
+        "README.txt",
+        "promises.sql",
+    ):  # of the manifest see ``promises.py``
         faults += [f"{name}: {trace}" for trace in traces((written / name).read_text(), words_only=True)]
     text = (written / "released.csv").read_text()
     if any(cell in text for cell in case.original.identifying):

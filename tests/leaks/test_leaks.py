@@ -111,7 +111,7 @@ class TestWhatIsShown:
 
     def test_the_page_holds_no_cell(self, release, tmp_path):
         folder = release.write(tmp_path / "out")
-        for name in ("report.html", "report.json", "manifest.json", "codebook.csv", "README.txt"):
+        for name in ("report.html", "report.json", "manifest.json", "codebook.csv", "README.txt", "promises.sql"):
             assert not traces((folder / name).read_text()), name
 
     def test_distributions_of_the_original_hold_no_cell_of_a_few_people(self, tmp_path):

@@ -22,7 +22,7 @@ from typing import NoReturn
 import typer
 
 from sfumato.cli import app as web_page
-from sfumato.cli import assess, compare, console, demo, estimate, inspect, recommend, release, schema, warm
+from sfumato.cli import assess, compare, console, demo, estimate, evidence, inspect, recommend, release, schema, warm
 from sfumato.errors import SfumatoError, wrap_memory_errors
 from sfumato.version import __version__
 
@@ -49,6 +49,7 @@ for command in (
     estimate.estimate,
     estimate.compose,
     assess.assess,
+    evidence.evidence,
     compare.compare,
     demo.demo,
     warm.warm,

@@ -172,6 +172,12 @@ class ReadingOptions:
     sheet: str | None = typer.Option(
         None, "--sheet", metavar="NAME", help="Sheet of a workbook, by name or number; the first one by default."
     )
+    skip: int | None = typer.Option(
+        None, "--skip", metavar="N", min=0, help="Leave out this many lines before the table, such as titles."
+    )
+    header_rows: int | None = typer.Option(
+        None, "--header-rows", metavar="N", min=1, help="Number of lines of column names, which are joined by _."
+    )
 
     @property
     def given(self) -> Reading:

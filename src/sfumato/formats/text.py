@@ -43,6 +43,8 @@ class TextOptions:
     header: bool | None = None
     names: tuple[str, ...] | None = None  # names of the columns; the file then has no header unless header is True
     sheet: str | None = None  # of a workbook: its name, or its number from 1
+    skip: int = 0  # lines before the table, such as titles
+    header_rows: int | None = None  # lines of names, which are joined; None: one, if there is a header
     marks_are_text: bool = False  # whether NA and other usual marks stay in columns of text
 
     def __post_init__(self) -> None:
@@ -50,15 +52,20 @@ class TextOptions:
             raise OptionError("decimal must be '.' or ','.")
         if self.header not in (None, True, False):
             raise OptionError("header must be True, False or None.", found=type(self.header).__name__)
+        for option, number, least in (("skip", self.skip, 0), ("header_rows", self.header_rows, 1)):
+            if number is not None and (type(number) is not int or number < least):
+                raise OptionError(f"{option} must be a whole number of lines, at least {least}.", found=repr(number))
+        if self.header_rows is not None and self.header is False:
+            raise OptionError("header_rows needs a header.", found="header=False (--no-header)", fix="leave one out")
         for option, texts in (("missing", self.missing), ("names", self.names or ())):
             if not all(isinstance(text, str) and not HALF_CHARACTER.search(text) for text in texts):
                 raise OptionError(f"{option} must be texts of valid characters.")
 
     def require_no_header(self, file: str) -> None:
-        """Raise if a header or names are given, for a file that contains the names of its columns."""
-        if self.header is not None or self.names is not None:
+        """Raise if a header, names or lines to skip are given, for a file that contains the names of its columns."""
+        if self.header is not None or self.names is not None or self.skip or self.header_rows is not None:
             raise OptionError(
-                f"{file} contains the names of its columns, so header and names cannot be given.",
+                f"{file} contains the names of its columns, so header, names, skip and header_rows cannot be given.",
                 fix="leave them out, or rename the columns afterwards",
             )
 
@@ -75,9 +82,11 @@ class Text:
     def of(cls, raw: bytes, file: str, options: TextOptions) -> Text:
         """Detect how the bytes are written, and split them into cells."""
         encoding = encoding_of(raw, options.encoding, file=file)
-        text = decode(raw, encoding, file=file, is_valid=options.encoding is None)
+        text = _without_first_lines(
+            decode(raw, encoding, file=file, is_valid=options.encoding is None), options.skip, file
+        )
         if not text or text.isspace():
-            raise ReadError(f"{file} is empty.")
+            raise ReadError(f"{file} is empty.", found=f"{options.skip} lines skipped" if options.skip else None)
         dialect = replace(detect_dialect(text, options.separator, file=file), encoding=encoding)
         if dialect.padded and dialect.quote:  # the parser recognises a quote only directly after the separator
             between, mark = dialect.separator.encode(), dialect.quote.encode()
@@ -96,13 +105,25 @@ class Text:
 
     def header(self, options: TextOptions) -> list[str] | None:
         """Return the column names in the first line, or None if it is a row of data."""
-        first = [str(column[0].as_py()).strip() for column in self.lines.columns]
-        has_names = options.header
+        first = self._names(options.header_rows or 1)
+        has_names = True if options.header_rows is not None else options.header
         if has_names is None and options.names is not None:
             has_names = first == list(options.names)
         if has_names is None:
             has_names = self._has_header(first, options)
         return [name or f"column_{number}" for number, name in enumerate(first, 1)] if has_names else None
+
+    def _names(self, rows: int) -> list[str]:
+        """Return the names in the first lines; one in an upper line counts for the empty cells to its right, too."""
+        if self.lines.num_rows < rows:
+            raise ReadError(
+                f"{self.file} must have {rows} lines of names.", found=f"{self.lines.num_rows} lines", fix="fewer"
+            )
+        lines = [[str(cell).strip() for cell in row.values()] for row in self.lines.slice(0, rows).to_pylist()]
+        for line in lines[:-1]:
+            for place in range(1, len(line)):
+                line[place] = line[place] or line[place - 1]
+        return ["_".join(dict.fromkeys(part for part in parts if part)) for parts in zip(*lines, strict=True)]
 
     def _has_header(self, first: list[str], options: TextOptions) -> bool:
         """Return whether the first line contains names; warn if that is a guess, and raise if it looks like data."""
@@ -130,7 +151,8 @@ class TextColumns:
     """What the columns of text files that are read together are called, and how their values are written."""
 
     names: tuple[str, ...]
-    has_header: bool
+    header_lines: int  # 0 without a header
+    skip: int  # lines before them
     spelling: Spelling
 
     @classmethod
@@ -149,13 +171,18 @@ class TextColumns:
             counts = f"{len(options.names)} names for {width} columns"
             raise OptionError("names must have one name for each column.", found=counts, fix="the same number of names")
         names = options.names or header or [f"column_{number}" for number in range(1, width + 1)]
-        return cls(names=tuple(names), has_header=header is not None, spelling=spelling_of(first.dialect, options))
+        return cls(
+            names=tuple(names),
+            header_lines=0 if header is None else options.header_rows or 1,
+            skip=options.skip,
+            spelling=spelling_of(first.dialect, options),
+        )
 
 
 def concatenate_texts(texts: Sequence[Text], options: TextOptions) -> pa.Table:
     """Concatenate text files that have the same columns, and infer the type of each column from all of them."""
     columns = TextColumns.of(iter(texts), options)
-    rows = pa.concat_tables([text.lines.slice(1 if columns.has_header else 0) for text in texts])
+    rows = pa.concat_tables([text.lines.slice(columns.header_lines) for text in texts])
     return infer_types(pa.table(rows.columns, names=list(columns.names)), columns.spelling)
 
 
@@ -260,10 +287,10 @@ def stream_cells(path: Path, dialect: Dialect, columns: TextColumns) -> Iterator
     from pyarrow import csv
 
     splitter = _Splitter(dialect, len(columns.names))
-    start, failed = 1 if columns.has_header else 0, False
+    start, failed = columns.header_lines, False
     try:
         stream = pa.input_stream(str(path), compression="detect")
-        for batch in csv.open_csv(stream, **splitter.options(dialect.encoding)):
+        for batch in csv.open_csv(stream, **splitter.options(dialect.encoding, columns.skip)):
             lines = splitter.trim(pa.Table.from_batches([batch]).slice(start))
             start = 0
             yield lines.rename_columns(list(columns.names))
@@ -272,6 +299,36 @@ def stream_cells(path: Path, dialect: Dialect, columns: TextColumns) -> Iterator
     if failed:
         raise ReadError(f"{path.name} cannot be split into cells.", fix="pass the separator or the encoding")
     splitter.require_equal_widths(path.name)
+
+
+LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+def _without_first_lines(text: bytes, lines: int, file: str) -> bytes:
+    """Return the text without its first lines, which are no part of the table."""
+    end = 0
+    for number in range(lines):
+        found = LINE_END.search(text, end)
+        if found is None:
+            raise ReadError(
+                f"{file} must have more lines than are skipped, {lines}.", found=f"{number + 1} lines", fix="skip fewer"
+            )
+        end = found.end()
+    return text[end:]
+
+
+def without_first_rows(lines: pa.Table, skip: int, file: str) -> pa.Table:
+    """Return the lines of a sheet without the first ones; columns that only these used are left out."""
+    if not skip:
+        return lines
+    if skip >= lines.num_rows:
+        raise ReadError(
+            f"{file} must have more lines than are skipped, {skip}.", found=f"{lines.num_rows} lines", fix="skip fewer"
+        )
+    rest = lines.slice(skip)
+    is_used = [bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py()) for cells in rest.columns]
+    last = max((place for place, used in enumerate(is_used) if used), default=0)
+    return rest.select(list(range(last + 1)))
 
 
 def _split(text: bytes, dialect: Dialect, file: str) -> pa.Table:
@@ -295,13 +352,15 @@ class _Splitter:
         self.dialect, self.width = dialect, width
         self.ragged: list[int] = []  # numbers of cells of lines that have another number
 
-    def options(self, encoding: str = "utf-8") -> dict[str, Any]:
+    def options(self, encoding: str = "utf-8", skip: int = 0) -> dict[str, Any]:
         """Return the options of Arrow's reader."""
         from pyarrow import csv
 
         texts = {f"f{number}": pa.string() for number in range(self.width)}
         return {
-            "read_options": csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK_BYTES, encoding=encoding),
+            "read_options": csv.ReadOptions(
+                autogenerate_column_names=True, block_size=BLOCK_BYTES, encoding=encoding, skip_rows=skip
+            ),
             "parse_options": csv.ParseOptions(
                 delimiter=self.dialect.separator,
                 quote_char=self.dialect.quote or False,

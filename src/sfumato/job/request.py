@@ -35,6 +35,8 @@ class Reading:
     header: bool | None = None
     names: str | None = None  # separated by commas; quotes enclose a name with a comma
     sheet: str | None = None  # of a workbook
+    skip: int | None = None  # lines before the table
+    header_rows: int | None = None  # lines of names, which are joined
 
     @property
     def options(self) -> dict[str, Any]:
@@ -48,6 +50,8 @@ class Reading:
         given = [("--separator", self.separator), ("--encoding", self.encoding), ("--decimal", self.decimal)]
         given += [("--missing", text) for text in self.missing]
         given += [("--names", self.names), ("--sheet", self.sheet)]
+        lines = {"--skip": self.skip, "--header-rows": self.header_rows}
+        given += [(flag, str(number)) for flag, number in lines.items() if number is not None]
         header = [] if self.header is None else ["--header" if self.header else "--no-header"]
         return [word for flag, value in given if value is not None for word in (flag, value)] + header
 

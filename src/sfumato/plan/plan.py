@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.plan.earlier_releases import EarlierReleases
+    from sfumato.plan.recount_sql import ReleasedRows, SqlRecount
     from sfumato.table.table import Table
 
 
@@ -368,6 +369,13 @@ class Claim(ABC, Generic[T]):
     @abstractmethod
     def finding(self, tally: T) -> Finding:
         """Judge the claim by the tally of all blocks, settled or not."""
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount | None:
+        """Return the recount as SQL over the released rows; None if only a model can judge it.
+
+        It counts what ``tally`` counts and finds what ``finding`` says. Every claim that is ``recountable`` has it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must say its recount in SQL")
 
     def report(self, *, claim: str, held: bool, found: str, fix: str = "") -> Finding:
         """Return a finding of the claim's kind."""

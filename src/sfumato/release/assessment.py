@@ -222,6 +222,20 @@ class Assessment:
             "omitted": [{"name": one.name, "reason": one.reason} for one in self.omitted],
         }
 
+    @classmethod
+    def from_plain(cls, record: object) -> Assessment | None:
+        """Return the assessment that :meth:`to_plain` wrote; None if it is something else."""
+        if not isinstance(record, dict):
+            return None
+        same = ("method", "original_rows", "released_rows", "reference_rows", "columns", "sampled_rows")
+        same += ("sampled_groups", "people", "knowledge")
+        try:
+            scores = tuple(Score(**{**one, "value": _number(one["value"])}) for one in record["scores"])
+            omitted = tuple(Omitted(**one) for one in record["omitted"])
+            return cls(scores=scores, omitted=omitted, **{name: record[name] for name in same})
+        except (TypeError, KeyError, ValueError):
+            return None
+
     def to_json(self) -> str:
         """Return all scores as JSON text."""
         return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -273,6 +287,11 @@ def _align_scores(scores: Sequence[Score]) -> list[str]:
         for name, value, interval, better, rows, counted, result in map(_cells, scores)
     )
     return [line.rstrip() for line in lines]
+
+
+def _number(value: object) -> float:
+    """Return a number that was written as JSON, which has none that are not finite."""
+    return math.nan if value is None else float(value)  # type: ignore[arg-type]
 
 
 def _finite_or_none(value: object) -> object:

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -26,9 +27,10 @@ from sfumato.formats.exports import EXPORTS, export, require_exportable
 from sfumato.formats.raw_files import write_whole
 from sfumato.formats.text import write_text
 from sfumato.params import require_choice
+from sfumato.plan.recount_sql import ReleasedRows, write_promises
 from sfumato.release import target as place
 from sfumato.release.manifest import BOX_MEAN, Manifest
-from sfumato.release.target import CSV, MANIFEST, PARQUET, README
+from sfumato.release.target import CSV, MANIFEST, PARQUET, PROMISES, README
 from sfumato.schema.columns import Role
 from sfumato.table.intervals import BOX, high_name, is_interval, low_name, missing_name, original_name
 from sfumato.table.kinds import Kind
@@ -71,6 +73,16 @@ def _label(name: str, released: Sequence[str], known: dict[str, str], shifted: S
     return "number of the box: its rows share all ranges" if name == BOX else ""
 
 
+def promises_in_sql(manifest: Manifest, *, in_parts: bool) -> str:
+    """Return the promises of a release as queries that DuckDB runs in its folder."""
+    rows = ReleasedRows(
+        path=f"{PARQUET}/*.parquet" if in_parts else PARQUET,
+        kinds={column.name: column.kind for column in manifest.released},
+    )
+    claims = [record.to_claim() for record in manifest.claims[: len(manifest.findings)]]
+    return write_promises(list(zip_longest(manifest.findings, claims)), rows)
+
+
 MOST_NAMES, LONGEST_NAME = 12, 60  # columns on a line of the README, and letters of a name
 
 
@@ -90,6 +102,7 @@ def write_readme(manifest: Manifest) -> str:
     lines = [
         f"A table of {manifest.rows_out:,} rows, anonymized by sfumato {manifest.version}, {method}{left_out}.",
         f"Promised: {_printable(manifest.guarantee, 1000)}. To recount this: sfumato verify FOLDER",
+        f"or, with DuckDB alone, in the folder: duckdb < {PROMISES}",
         "",
         "Columns (codebook.csv has a line for each):",
         *told,
@@ -261,7 +274,7 @@ def _warn_of_formats(notes: Sequence[str]) -> None:
 def with_manifest(rows: pa.Table, manifest: Manifest) -> pa.Table:
     """Return the rows with their manifest as metadata, which a Parquet file keeps wherever it is copied to."""
     alone = replace(manifest, files={})  # checksums are those of the files of a folder
-    return rows.replace_schema_metadata({EMBEDDED: alone.to_json(), EMBEDDED_ROWS: _rows_sha256(rows)})
+    return rows.replace_schema_metadata({EMBEDDED: alone.to_json(), EMBEDDED_ROWS: rows_sha256(rows)})
 
 
 def embedded_manifest(file: Path, rows: pa.Table) -> str | None:
@@ -274,12 +287,12 @@ def embedded_manifest(file: Path, rows: pa.Table) -> str | None:
     found: Mapping[bytes, bytes] = {}
     with contextlib.suppress(pa.ArrowException, OSError, ValueError):
         found = pq.read_schema(file).metadata or {}
-    if EMBEDDED not in found or found.get(EMBEDDED_ROWS, b"").decode(errors="replace") != _rows_sha256(rows):
+    if EMBEDDED not in found or found.get(EMBEDDED_ROWS, b"").decode(errors="replace") != rows_sha256(rows):
         return None
     return found[EMBEDDED].decode(errors="replace")
 
 
-def _rows_sha256(rows: pa.Table) -> str:
+def rows_sha256(rows: pa.Table) -> str:
     """Return the SHA-256 of the cells and names as text, whatever the types of Arrow that hold them."""
     digest = hashlib.sha256()
     for first in range(0, rows.num_rows, HASHED_ROWS):
@@ -392,6 +405,8 @@ def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], known: Ma
     """
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
+    in_parts = (fresh / PARQUET).is_dir()
+    write_whole(fresh / PROMISES, partial(_write_content, promises_in_sql(manifest, in_parts=in_parts).encode()))
     sums = {name: (known or {}).get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
     bound = replace(manifest, files=sums)
     write_whole(fresh / README, partial(_write_content, write_readme(bound).encode()))

@@ -28,10 +28,10 @@ from sfumato.formats.exports import FORMULAS
 from sfumato.formats.text import write_text
 from sfumato.plan.plan import Evidence
 from sfumato.private_folder import PrivateFolder
-from sfumato.release.bundle import sha256, write_readme
+from sfumato.release.bundle import promises_in_sql, sha256, write_readme
 from sfumato.release.manifest import Manifest, is_sealed
 from sfumato.release.rows import StoredTable
-from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, README, files_in, is_file_name
+from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, PROMISES, README, files_in, is_file_name
 from sfumato.release.verify import SHARE_ROWS, Gists, PartTallies, Recount, TallyFiles
 from sfumato.version import __version__
 
@@ -51,7 +51,7 @@ class FileCheck:
     """A file of a bundle, compared with its SHA-256 in the manifest.
 
     ``recounted`` says whether also its content was checked: the released rows, on which promises are recounted, the
-    same rows as text, and the README, which the manifest determines. Reports and codebooks are not:
+    same rows as text, and the README and promises.sql, which the manifest determines. Reports and codebooks are not:
     somebody may have written them and their checksums anew.
     """
 
@@ -100,16 +100,17 @@ class BundleCheck:
 
 def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleCheck:
     """Check the files of a bundle and recount the promises of its manifest on the released rows."""
-    checked = check_rows(manifest, released)
+    checked, in_parts = check_rows(manifest, released), (folder / PARQUET).is_dir()
     faults = (
         *_file_faults(folder, manifest),
         *_text_faults(folder / CSV, released),
-        *_readme_faults(folder / README, manifest),
+        *_text_file_faults(folder / README, write_readme, manifest),
+        *_text_file_faults(folder / PROMISES, partial(promises_in_sql, in_parts=in_parts), manifest),
         *checked.faults,
     )
     recounted = (PARQUET,) if isinstance(released, StoredTable) else (PARQUET, CSV)
     if manifest.version == __version__:
-        recounted = (*recounted, README)
+        recounted = (*recounted, README, PROMISES)
     return replace(checked, files=_files(folder, manifest.files, recounted), faults=faults)
 
 
@@ -197,11 +198,11 @@ def _text_faults(file: Path, released: Table) -> list[str]:
     return [f"{file.name} holds other cells than released.parquet"]
 
 
-def _readme_faults(file: Path, manifest: Manifest) -> list[str]:
-    """Return whether the README says other things than the manifest; other versions may word it differently."""
+def _text_file_faults(file: Path, write: Callable[[Manifest], str], manifest: Manifest) -> list[str]:
+    """Return whether a text says other things than the manifest; other versions may word it differently."""
     if manifest.version != __version__ or not file.is_file():
         return []
-    expected = write_readme(manifest).encode()
+    expected = write(manifest).encode()
     same = file.stat().st_size == len(expected) and file.read_bytes() == expected
     return [] if same else [f"{file.name} says other things than {MANIFEST}"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -15,12 +16,13 @@ from sfumato.errors import ReadError, TableError, wrap_memory_errors
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import TextOptions
 from sfumato.formats.type_inference import without_marks
+from sfumato.release.assessment import Assessment
 from sfumato.release.bundle import embedded_manifest, sha256
 from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows, replace_findings
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
-from sfumato.release.target import MANIFEST, PARQUET, linked_tables
+from sfumato.release.target import MANIFEST, NUMBERS, PARQUET, linked_tables
 from sfumato.sources.base import TableSource
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
@@ -131,6 +133,17 @@ def read_one_table(source: Any) -> Release:
         found=f"linked tables {', '.join(map(repr, names))}",
         fix=f"the folder of a table, such as {names[-1]!r} in that of the release",
     )
+
+
+def read_assessed(folder: str | Path) -> Release:
+    """Read a release of one table with its assessment, which only the report in its folder lists."""
+    release, file = read_one_table(folder), Path(folder).expanduser() / NUMBERS
+    try:
+        numbers = json.loads(file.read_bytes()) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError):
+        numbers = {}
+    told = Assessment.from_plain(numbers.get("assessment")) if isinstance(numbers, dict) else None
+    return replace(release, assessment=told)
 
 
 def _folder_of(source: Path) -> Path | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Finding, Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
+    from sfumato.report.evidence import EvidencePack
     from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate
     from sfumato.statistics.estimate_records import RegressionEstimate
@@ -125,17 +125,15 @@ class Release(ReleasedFrames):
         unweighted : bool, default False
             Count every record once, even if the release has sampling weights.
         domain : mapping of str to pair, optional
-            Range of columns that you know, such as ``{"income": (0, 1e6)}``, in addition to the domains that the
-            custodian declared. If rows were suppressed, the interval then covers them too, because their values lie in
-            this range. Without a domain only counts and quantiles cover them.
+            Range of columns that you know, such as ``{"income": (0, 1e6)}``, besides the domains that the custodian
+            declared. The interval then covers suppressed rows too. Otherwise only counts and quantiles cover them.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
             Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
             of the population, whatever the values in the boxes are. Strata and clusters of the schema are used.
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
-            How to join: the shorter interval, which holds the parameter, or the union of the intervals of all choices
-            of values, which is wider and holds the whole range.
+            How to join: the shorter interval, which holds the parameter, or the wider union for all choices of values.
         value : {"midpoints", "likelihood"}, default "midpoints"
             What ``Estimate.value`` is taken from: "likelihood" is a likely distribution of one column in its boxes.
 
@@ -153,8 +151,6 @@ class Release(ReleasedFrames):
         >>> estimate = boxes.estimate("mean(x)")
         >>> round(estimate.value, 2), round(estimate.low, 2), round(estimate.high, 2)
         (3.67, 2.67, 4.67)
-        >>> print(estimate)
-        mean(x) = 3.6667, guaranteed 2.6667 … 4.6667 (3 records, unweighted, of the released rows)
         >>> [coefficient.name for coefficient in boxes.estimate("regress(y ~ x)")]
         ['regress(y ~ x): intercept', 'regress(y ~ x): x']
         """
@@ -184,8 +180,7 @@ class Release(ReleasedFrames):
     ) -> Fit:
         """Fit a generalized linear model, or proportional hazards, to the released rows.
 
-        Columns that a method altered are corrected for where theory tells how, without a guarantee: then the certain
-        intervals are infinite. Otherwise the model is refused.
+        Columns that a method altered are corrected for where theory tells how, without a guarantee.
 
         Parameters
         ----------
@@ -264,8 +259,7 @@ class Release(ReleasedFrames):
     ) -> tuple[Estimate | RegressionEstimate[Any], ...]:
         """Estimate several statistics from the same records: one set of weights that is good for all of them.
 
-        The weights minimise Σ (importance / accuracy) × (uncertainty + sampling error) over the statistics. They count
-        records that are complete in all columns. ``Estimate.reweighting.statistics`` names the statistics.
+        The weights minimise Σ (importance / accuracy) × (uncertainty + sampling error), for complete records.
 
         Parameters
         ----------
@@ -281,7 +275,7 @@ class Release(ReleasedFrames):
         Returns
         -------
         tuple of Estimate or RegressionEstimate
-            One for each statistic, in order.
+            One for each statistic.
 
         Examples
         --------
@@ -316,15 +310,13 @@ class Release(ReleasedFrames):
         -------
         Optimality
             ``achieved`` width, the optimum for boxes that fill the space (``asymptotic``) and for boxes shrunk to their
-            records (``shrunk``), and ``ratio`` = achieved ÷ shrunk, computed for a sample of ``records`` records. If
-            values repeat or are missing, no optimum is known: it is NaN, and ``reason`` says why. It is computed when
-            it is first asked for. The same as ``release.diagnostics.optimality``.
+            records (``shrunk``), and ``ratio`` = achieved ÷ shrunk, computed when first asked for. If values repeat or
+            are missing, no optimum is known: it is NaN, and ``reason`` says why.
 
         Raises
         ------
         RequestError
-            If the release was read from a folder, or if its method has no such theory. The optimality is known only in
-            the process that made the release, and it is not written.
+            If the release was read from a folder, which does not tell it, or if its method has no such theory.
 
         Examples
         --------
@@ -337,9 +329,7 @@ class Release(ReleasedFrames):
         if self.diagnostics.optimality is None:
             raise RequestError(
                 "The optimality of a release is known only in the process that made it, and only for Boxes.",
-                found="a release without a manifest"
-                if self.manifest is None
-                else f"a release by {self.manifest.method!r} that was read from disk or has no optimum",
+                found="a release that was read, or whose method has no optimum",
                 fix="use the object that `Boxes(...).release(table)` returned",
             )
         return self.diagnostics.optimality
@@ -347,10 +337,9 @@ class Release(ReleasedFrames):
     def apply(self, new_rows: Any) -> Release:
         """Return the release with new rows in the same cells: the same ranges, categories or boxes.
 
-        Every promise is recounted on the old and the new rows together. It works for methods whose cells are fixed
-        (``Recode`` with kind="global", ``Generalize``, ``TopBottom``, ``Boxes``, ``Quantiles`` with ties="together"),
-        on the object that ``release`` returned. Somebody who has both releases sees which cells have got new rows, and
-        their other columns; a release with a ledger promises more.
+        Every promise is recounted on all rows. It works for methods whose cells are fixed (``Recode`` with
+        kind="global", ``Generalize``, ``TopBottom``, ``Boxes``, ``Quantiles`` with ties="together"), on the object that
+        ``release`` returned. Who has both releases sees which cells have got new rows.
 
         Parameters
         ----------
@@ -402,8 +391,7 @@ class Release(ReleasedFrames):
             (Stata), "xpt" (SAS), "xlsx" (Excel), which are added to released.csv; "parquet" alone leaves that out. A
             warning says what a format cannot hold. Rows in parts: Parquet only.
         csv_formulas : {"escape", "keep"}, default "escape"
-            What to do with text in released.csv that begins with ``=``, ``+``, ``-`` or ``@``, which spreadsheets take
-            for a formula: put an apostrophe before it, or keep it. released.parquet is always exact.
+            Text in released.csv that spreadsheets take for a formula (= + - @) gets an apostrophe, or is kept.
 
         Returns
         -------
@@ -435,16 +423,28 @@ class Release(ReleasedFrames):
         columns = codebook(self, formats)
         return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
 
-    def _repr_html_(self) -> str:
-        """Show shape, method, promises and columns in a notebook; no cells."""
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.table.kinds.items())
-        findings = "".join(
-            f"<tr><td>{escape(one.claim)}</td><td>{escape(one.found)}</td></tr>" for one in self.findings
-        )
-        promises = f"<table><tr><th>promise</th><th>found</th></tr>{findings}</table>" if findings else ""
-        columns = f"<table><tr><th>released column</th><th>kind</th></tr>{rows}</table>"
-        return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
+    def evidence(self, *, recipient: str, purpose: str, environment: str = "") -> EvidencePack:
+        """Return what was found, mapped to what the law asks, as one document to print and sign. No legal advice.
 
-    def __repr__(self) -> str:
-        origin = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"
-        return f"Release({self.table.rows:,} rows × {len(self.table.names)} columns, {origin})"
+        Parameters
+        ----------
+        recipient, purpose : str
+            Who receives the release, and what for.
+        environment : str, default ""
+            Where it is used, and under which controls; a question if it is not given.
+
+        Returns
+        -------
+        EvidencePack
+            ``write(file)`` writes it as HTML.
+
+        Examples
+        --------
+        >>> import sfumato as sf
+        >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
+        >>> "recital 26" in release.evidence(recipient="University X", purpose="study Y").page
+        True
+        """
+        from sfumato.report.evidence import gather_evidence  # a layer above: imported only when called
+
+        return gather_evidence(self, recipient=recipient, purpose=purpose, place=environment)

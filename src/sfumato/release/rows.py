@@ -9,6 +9,7 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -261,6 +262,21 @@ class ReleasedFrames:
         known = {BOX} if self.manifest is None else {column.name for column in self.manifest.columns}
         names = [name for name in self.names if name != BOX or name in known]
         return feature_frame(self.table, names, self.manifest.sets if self.manifest else None)
+
+    def _repr_html_(self) -> str:
+        """Show shape, method, promises and columns in a notebook; no cells."""
+        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.table.kinds.items())
+        findings = "".join(
+            f"<tr><td>{escape(one.claim)}</td><td>{escape(one.found)}</td></tr>"
+            for one in (self.manifest.findings if self.manifest else ())
+        )
+        promises = f"<table><tr><th>promise</th><th>found</th></tr>{findings}</table>" if findings else ""
+        columns = f"<table><tr><th>released column</th><th>kind</th></tr>{rows}</table>"
+        return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
+
+    def __repr__(self) -> str:
+        origin = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"
+        return f"Release({self.table.rows:,} rows × {len(self.table.names)} columns, {origin})"
 
 
 GLOB = re.compile(r"([\\{}\[\]*?])")  # characters that Spark takes for a pattern

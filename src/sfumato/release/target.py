@@ -25,6 +25,7 @@ PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
 CODEBOOK = "codebook.csv"  # what the released columns mean
 README = "README.txt"  # the same in a few lines, and how to estimate
+PROMISES = "promises.sql"  # the promises as queries of DuckDB
 EXPORTED = tuple(f"released{suffix}" for suffix in EXPORTS)  # the same rows for other programs, on request
 PICTURES = ("boxes.png", "statistics.png")  # optional
 NAMES = (
@@ -35,6 +36,7 @@ NAMES = (
     REPORT,
     NUMBERS,
     CODEBOOK,
+    PROMISES,
     README,
     *PICTURES,
 )  # the files of a bundle; no other file is ever deleted

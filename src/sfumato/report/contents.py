@@ -6,7 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
+from sfumato.report.distributions import (
+    BlamedColumn,
+    Distribution,
+    Gauge,
+    IntruderView,
+    ReleasedGroups,
+    blamed_columns,
+    distributions,
+    gauges,
+    groups,
+    intruder_views,
+)
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, describe_value, reproduction
 from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
@@ -49,8 +60,8 @@ class Promise:
     verified: str
 
 
-def verdict(release: Release) -> Verdict:
-    """Return the verdict: privacy first, then the tests, then what is not known."""
+def verdict(release: Release, blamed: Sequence[BlamedColumn] = ()) -> Verdict:
+    """Return the verdict: privacy first, then the tests and the columns to blame, then what is not known."""
     manifest, assessment = release.manifest, release.assessment
     if manifest is None:
         return Verdict(
@@ -72,7 +83,7 @@ def verdict(release: Release) -> Verdict:
         return Verdict(tone="bad", headline=headline, sentences=(*sentences, *advice))
     if failed:
         headline = f"The privacy promises are kept, but {_count_of(len(failed), 'privacy test')} failed."
-        return Verdict(tone="caution", headline=headline, sentences=sentences)
+        return Verdict(tone="caution", headline=headline, sentences=(*sentences, *_describe_blame(release, blamed)))
     if doubts := tuple(_doubts(manifest)):
         headline = f"The privacy promises are kept, but {' and '.join(doubts)}."
         return Verdict(tone="caution", headline=headline, sentences=sentences)
@@ -172,6 +183,17 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
             yield f"All {_count_of(len(mine), f'{family} test')} passed: {about}."
     if not tested:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
+
+
+def _describe_blame(release: Release, blamed: Sequence[BlamedColumn]) -> Iterator[str]:
+    """Yield which columns make rows stand alone, and what to do about them."""
+    if blamed:
+        worst, names = blamed[0], [one.name for one in blamed]
+        yield (
+            f"The columns to blame are {_list_names(names)}: they are released and not protected. With {worst.name}, "
+            f"{worst.alone:,} of {release.table.rows:,} rows look like no other row. Protect them too, with the role "
+            "“quasi”, or do not release them; `sfumato improve DIR --table FILE -o DIR2` finds out what is enough."
+        )
 
 
 def _describe_verification(record: ClaimRecord | None, kind: str) -> str:
@@ -291,6 +313,8 @@ class Contents:
     columns: tuple[ReportedColumn, ...]
     more_columns: int  # that are not listed
     groups: ReleasedGroups | None
+    intruders: tuple[IntruderView, ...]
+    blamed: tuple[BlamedColumn, ...]
     gauges: tuple[Gauge, ...]
     assessment: Assessment | None
     statistics: tuple[ShownStatistic, ...]
@@ -318,9 +342,9 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
     fits = release.table.rows <= MOST_ROWS
-    statistics = measure_widths(release, shown.estimates)
+    statistics, blamed = measure_widths(release, shown.estimates), blamed_columns(release)
     return Contents(
-        verdict=verdict(release),
+        verdict=verdict(release, blamed),
         rows_in=manifest.rows_in if manifest else None,
         people_in=manifest.people_in if manifest else None,
         rows_out=release.table.rows,
@@ -332,6 +356,8 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         columns=_columns(release, fits=fits),
         more_columns=max(0, len(manifest.columns) - MOST_COLUMNS) if manifest else 0,
         groups=groups(release) if fits else None,
+        intruders=intruder_views(release),
+        blamed=blamed,
         gauges=gauges(assessment) if assessment else (),
         assessment=assessment,
         statistics=statistics,

@@ -349,6 +349,83 @@ def groups(release: Release) -> ReleasedGroups | None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class IntruderView:
+    """What an intruder who knows some released columns of a person finds, counted on the released rows alone."""
+
+    knows: str  # in words
+    columns: tuple[str, ...]  # of the original
+    groups: int
+    smallest: int
+    alone: int  # rows that look like no other row
+    largest_risk: float  # 1 ÷ rows of the smallest group
+    mean_risk: float  # groups ÷ rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlamedColumn:
+    """A column that is not protected, and by which rows can be told apart that look alike in the protected ones."""
+
+    name: str
+    role: str
+    alone: int  # rows that are alone if it is known besides the protected columns
+
+
+PROTECTED, EVERYTHING = "the protected columns", "everything that is released"
+BLAMED_CELLS = 20_000_000  # cells of unprotected columns up to which each column is tried by itself
+
+
+def intruder_views(release: Release) -> tuple[IntruderView, ...]:
+    """Return what two intruders find: one knows the protected columns, the other everything that is released."""
+    protected, others = _known_columns(release)
+    everything = [*protected, *(name for names in others.values() for name in names)]
+    views = [(PROTECTED, protected)] * bool(protected) + [(EVERYTHING, everything)] * bool(others)
+    return tuple(_view(release, knows, columns) for knows, columns in views)
+
+
+def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
+    """Return the unprotected columns by which rows stand alone, the worst first."""
+    protected, others = _known_columns(release)
+    if not protected or release.manifest is None or release.table.rows * len(others) > BLAMED_CELLS:
+        return ()
+    roles = {column.name: str(column.role) for column in release.manifest.columns}
+    before = int((_sizes(release, protected) == 1).sum())
+    alone = {name: int((_sizes(release, [*protected, *shown]) == 1).sum()) for name, shown in others.items()}
+    blamed = [BlamedColumn(name=name, role=roles[name], alone=rows) for name, rows in alone.items() if rows > before]
+    return tuple(sorted(blamed, key=lambda one: -one.alone))
+
+
+def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the released columns of protected columns, and those of each other one; none if there are too many rows.
+
+    Pseudonyms and numbers of boxes are left out: nobody knows them of a person.
+    """
+    manifest = release.manifest
+    if manifest is None or not 0 < release.table.rows <= GROUPED_ROWS:
+        return [], {}
+    quasi, known = manifest.names(Role.QUASI), [column.name for column in manifest.columns]
+    shown: dict[str, list[str]] = {}
+    for name in release.table.names:
+        shown.setdefault(original_name(name, release.table.kinds, known), []).append(name)
+    protected = [name for column in quasi for name in shown.get(column, ())]
+    left_out = {*quasi, *manifest.pseudonyms, *([] if BOX in known else [BOX])}
+    return protected, {column: names for column, names in shown.items() if column not in left_out and column in known}
+
+
+def _view(release: Release, knows: str, columns: list[str]) -> IntruderView:
+    sizes, known = _sizes(release, columns), {column.name for column in release.manifest.columns}  # type: ignore[union-attr]
+    smallest = int(sizes.min())
+    return IntruderView(
+        knows=knows,
+        columns=tuple(dict.fromkeys(original_name(name, release.table.kinds, known) for name in columns)),
+        groups=int(sizes.size),
+        smallest=smallest,
+        alone=int((sizes == 1).sum()),
+        largest_risk=1.0 / smallest,
+        mean_risk=sizes.size / release.table.rows,
+    )
+
+
 def _sizes(release: Release, columns: list[str]) -> NDArray[np.int64]:
     return group_sizes(release.table.select(columns), columns)
 

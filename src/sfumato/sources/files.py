@@ -36,7 +36,7 @@ from sfumato.formats.raw_files import (
     unpacked_size,
 )
 from sfumato.formats.statistics_files import read_statistics_file
-from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
+from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types, without_first_rows
 from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.formats.workbooks import read_sheet
 from sfumato.machine import available_memory
@@ -57,6 +57,8 @@ def read(
     header: bool | None = None,
     names: Sequence[str] | None = None,
     sheet: str | int | None = None,
+    skip: int = 0,
+    header_rows: int | None = None,
 ) -> Table:
     r"""Read a table from a text file, or from a Parquet, Arrow, Excel, SPSS, Stata or SAS file.
 
@@ -89,6 +91,11 @@ def read(
         Names of all columns, in order. The file then has no header unless ``header`` is True, and a header is ignored.
     sheet : str or int, optional
         Sheet of a workbook, by name or by number from 1. Default: the first visible sheet with cells.
+    skip : int, default 0
+        Lines before the table, such as titles, that are left out.
+    header_rows : int, optional
+        Lines of column names, which are joined by ``_``; a name in an upper line counts also for the empty cells to
+        its right. Default: one line, if there is a header.
 
     Returns
     -------
@@ -131,6 +138,8 @@ def read(
         header=header,
         names=named,
         sheet=None if sheet is None else str(sheet),
+        skip=skip,
+        header_rows=header_rows,
     )
     return FileSource(path, options).read()
 
@@ -270,7 +279,11 @@ def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
     binary = binary_format(raw)
     if binary is EXCEL:
         lines = read_sheet(raw, file.name, sheet=options.sheet)
-        return Text(lines, Dialect(separator="\t", quote=None, padded=False), file.name)
+        return Text(
+            without_first_rows(lines, options.skip, file.name),
+            Dialect(separator="\t", quote=None, padded=False),
+            file.name,
+        )
     if binary is not None:
         options.require_no_header(file.name)
         return read_statistics_file(raw, file.name, binary, missing=options.missing)

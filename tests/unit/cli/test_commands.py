@@ -184,6 +184,7 @@ class TestRelease:
             "manifest.json",
             "codebook.csv",
             "README.txt",
+            "promises.sql",
             "report.html",
             "report.json",
         }
@@ -360,6 +361,7 @@ class TestDemo:
             "manifest.json",
             "codebook.csv",
             "README.txt",
+            "promises.sql",
             "report.html",
             "report.json",
         }

@@ -21,6 +21,7 @@ FILES = {
     "manifest.json",
     "codebook.csv",
     "README.txt",
+    "promises.sql",
     "report.html",
     "report.json",
 }

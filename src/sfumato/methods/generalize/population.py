@@ -35,11 +35,14 @@ import numpy as np
 from scipy.special import betainc, gammainc
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding
+from sfumato.plan.recount_sql import SqlRecount
 from sfumato.table.group_counts import sum_by_group
 from sfumato.table.groups import KeyedGroups, column_hashes, combination_hashes, first_rows, group_labels, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.plan.recount_sql import ReleasedRows
 
 NOT_REFUTED = 2.0  # accepted difference to the largest log-likelihood: 95 % confidence, for one parameter
 WEIGHTS_TRIED = 41
@@ -339,6 +342,21 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
             + (f"{matches.share:.1%} of the rows, counted" if counted else estimate)
             + f"; smallest group in the table itself {matches.smallest_group:,}",
             fix="a larger beta, a smaller k, or fewer quasi-identifiers",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount | None:
+        """Return the recount of the budget; an estimate by a model of the population is nothing that SQL can fit."""
+        if not self.any_distribution or self.most is None:
+            return None
+        each = (
+            f"SELECT count(*) AS n FROM (SELECT DISTINCT * FROM ({rows.cells(shown)}))"
+            for shown in self.columns.values()
+        )
+        return SqlRecount(
+            required=f"at most {self.most:,} combinations of the values of all columns",
+            counted="format('{:,} combinations', product(n)::BIGINT)",
+            holds=f"product(n) <= {self.most}",
+            queries={"columns": "\n  UNION ALL ".join(each)},
         )
 
     @property

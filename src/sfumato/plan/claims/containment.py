@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from sfumato.plan.plan import FAULT, Claim, Evidence, Finding, format_count, format_counts
 from sfumato.plan.questions import DistinctIn
+from sfumato.plan.recount_sql import SqlRecount, listed, literal
 from sfumato.table.group_counts import sum_by_group
 from sfumato.table.groups import GroupKeys, KeyedGroups, first_rows, group_labels
 from sfumato.table.intervals import (
     ANY,
     BOX,
+    MISSING,
+    SEPARATOR,
     Member,
     format_member,
     high_name,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.plan.plan import Plan
+    from sfumato.plan.recount_sql import ReleasedRows
     from sfumato.plan.survey import Survey
     from sfumato.table.coding import Coded
     from sfumato.table.table import Table
@@ -289,4 +293,27 @@ class AtMostNames(Claim[SetCounts]):
             held=not over,
             found=f"more in {format_counts(over, 'row')}" if over else found,
             fix=FAULT,
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        """Return the recount: a set is split at separators that no backslash escapes."""
+        plain = f"replace(replace(c1, '\\\\', chr(1)), '\\{SEPARATOR}', chr(2))"
+        members = f"list_distinct(string_split({plain}, '{SEPARATOR}'))"
+        special = f"['{MISSING}', '{ANY.value}']"
+        each = [
+            f"SELECT {place} AS place, {literal(repr(name))} AS name, coalesce(max(names), 0) AS longest, "
+            f"count(*) FILTER (WHERE names > {self.most}) AS long_rows, count(*) FILTER (WHERE is_any) AS any_rows "
+            f"FROM (SELECT len(list_filter(members, lambda one: NOT list_contains({special}, one))) AS names, "
+            f"list_contains(members, '{ANY.value}') AS is_any FROM (SELECT {members} AS members "
+            f"FROM ({rows.cells([name])})))"
+            for place, name in enumerate(self.columns, 1)
+        ]
+        over = listed("name", "long_rows", "row", "long_rows > 0")
+        wide = listed("name", "any_rows", "row", "any_rows > 0")
+        return SqlRecount(
+            required=f"at most {format_count(self.most, 'name')} in each set",
+            counted=f"coalesce('more in ' || {over}, format('at most {{:,}}', max(longest)) || "
+            f"{literal(f'; {ANY.value} in ')} || coalesce({wide}, 'no row'))",
+            holds="max(long_rows) = 0",
+            queries={"columns": "\n  UNION ALL ".join(each)},
         )

@@ -22,6 +22,7 @@ from sfumato.plan.plan import (
     format_counts,
     format_names_without_box,
 )
+from sfumato.plan.recount_sql import ReleasedRows, SqlRecount, counted, listed, values_apart_in_sql
 from sfumato.table.group_counts import GroupCounts, GroupExtremes, PeopleCounts, members_of
 from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes, first_rows, refine
 
@@ -76,6 +77,14 @@ class KAnonymity(GroupClaim[Any]):
             held=not tally.rows or fewest >= self.k,
             found=f"{smallest} {fewest:,}, {format_count(tally.groups, 'group')}",
             fix="allow some suppression, or protect fewer columns",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        return SqlRecount(
+            required=f"at least {format_count(self.k, 'row')} in each group",
+            counted=f"format('smallest group {{:,}}, ', min(members)) || {counted('count(*)', 'group')}",
+            holds=f"min(members) >= {self.k}",
+            queries=rows.groups(self.columns),
         )
 
     @property
@@ -199,6 +208,20 @@ class Diversity(GroupClaim[Any]):
             + "a smaller l (1: no requirement), or a method that groups whole rows, such as boxes, mdav or recode",
         )
 
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        different = "SELECT count(DISTINCT v) + max((v IS NULL)::INTEGER) AS different FROM numbered GROUP BY g"
+        queries = rows.numbered(self.columns, v=self.column) | {"groups": different}
+        if self.epsilon:
+            queries |= values_apart_in_sql(rows.kinds[self.column], self.epsilon, self.l, ROUNDING)
+        poor = f"count_if(different < {self.l})"
+        words = f"CASE WHEN {poor} = 0 THEN 'all' ELSE format('fewer in {{:,}}', {poor}::BIGINT) END"
+        return SqlRecount(
+            required=f"at least {format_count(self.l, 'value')} in each group",
+            counted=f"{words} || ' of ' || {counted('count(*)', 'group')}",
+            holds=f"{poor} = 0",
+            queries=queries,
+        )
+
     @property
     def _of_whom(self) -> str:
         return "" if self.person is None else ", of as many people,"
@@ -307,6 +330,16 @@ class EachColumnAnonymous(EachColumnClaim):
             fix="a smaller k, or all rows in one block",
         )
 
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        rare = listed("name", "figure", "row", f"figure < {self.k}")
+        return SqlRecount(
+            required=f"at least {format_count(self.k, 'row')} with each value",
+            counted=f"coalesce('rarer values in ' || {rare}, "
+            f"'the rarest value occurs in ' || {counted('min(figure)', 'row')})",
+            holds=f"min(figure) >= {self.k}",
+            queries=rows.each_column(self.columns, "min(members)"),
+        )
+
     @property
     def protects(self) -> tuple[str, ...]:
         return tuple(name for shown in self.columns.values() for name in shown) if self.k > 1 else ()
@@ -326,6 +359,15 @@ class AtMostValues(EachColumnClaim):
             held=not over,
             found=f"more in {format_counts(over, 'value')}" if over else f"at most {max(shown.values(), default=0):,}",
             fix=FAULT,
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        over = listed("name", "figure", "value", f"figure > {self.most}")
+        return SqlRecount(
+            required=f"at most {format_count(self.most, 'value')} in each column",
+            counted=f"coalesce('more in ' || {over}, format('at most {{:,}}', max(figure)))",
+            holds=f"max(figure) <= {self.most}",
+            queries=rows.each_column(self.columns, "count(*) FILTER (WHERE NOT missing)"),
         )
 
 

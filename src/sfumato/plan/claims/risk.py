@@ -12,11 +12,14 @@ import numpy as np
 from sfumato.plan.claims.groups import CountedGroups, GroupClaim, count_group_members
 from sfumato.plan.claims.sampling_privacy import sampling_delta
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
+from sfumato.plan.recount_sql import SqlRecount, counted, literal
 from sfumato.table.group_counts import GroupCounts, GroupExtremes, PeopleCounts, sum_by_group
 from sfumato.table.groups import KeyedGroups, column_hashes, first_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.plan.recount_sql import ReleasedRows
 
 ROUNDING = 1e-12  # by which a computed number may miss its limit
 
@@ -47,6 +50,16 @@ class RiskAtMost(GroupClaim[Any]):
             held=all(found <= limit * (1.0 + ROUNDING) for _, found, limit in asked),
             found=", ".join(f"{name} risk {found:.4g}" for name, found, _ in asked),
             fix="a larger k, or more suppression",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        limits = [("highest", "1.0 / min(members)", self.highest), ("average", "count(*) / sum(members)", self.average)]
+        asked = [(name, risk, limit) for name, risk, limit in limits if limit is not None]
+        return SqlRecount(
+            required=" and ".join(f"{name} risk at most {limit:g}" for name, _, limit in asked),
+            counted=" || ', ' || ".join(f"format('{name} risk {{:.4g}}', ({risk})::DOUBLE)" for name, risk, _ in asked),
+            holds=" AND ".join(f"{risk} <= {limit * (1.0 + ROUNDING)!r}" for _, risk, limit in asked),
+            queries=rows.groups(self.columns),
         )
 
     @property
@@ -246,6 +259,20 @@ class SampledPrivacy(Claim[SampledGroups]):
             found=f"smallest group {smallest:,}, delta {delta:.3g}"
             + (f"; {format_count(others, 'column')} outside the groups" if others else ""),
             fix="a larger epsilon or delta, or coarser levels",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        """Return the recount of what the rows show; δ follows from epsilon, beta and k alone, and is stated."""
+        delta = sampling_delta(self.k, self.beta, self.epsilon)
+        is_known = f"name IN ({', '.join(map(literal, self.columns))})"
+        others = f"(SELECT count(*) FROM (SELECT DISTINCT name FROM names) WHERE NOT {is_known})"
+        return SqlRecount(
+            required=f"at least {format_count(self.k, 'row')} in each group of all columns; epsilon {self.epsilon:g}, "
+            f"sampling probability {self.beta:.4g} and this size give delta {delta:.3g} of at most {self.delta:g}",
+            counted=f"format('smallest group {{:,}}, delta {delta:.3g}', min(members)) || CASE WHEN {others} = 0 "
+            f"THEN '' ELSE {literal('; ')} || {counted(others, 'column')} || ' outside the groups' END",
+            holds=f"min(members) >= {self.k} AND {others} = 0 AND {delta!r} <= {self.delta * (1.0 + 1e-9)!r}",
+            queries={"names": rows.schema_names(), **rows.groups(self.columns)},
         )
 
     @property

@@ -23,11 +23,14 @@ from sfumato.plan.plan import (
     format_names,
     format_names_without_box,
 )
-from sfumato.schema.pseudonyms import PSEUDONYM, collision_probability
+from sfumato.plan.recount_sql import SqlRecount, counted, literal
+from sfumato.schema.pseudonyms import PSEUDONYM, PSEUDONYM_BYTES, collision_probability
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.plan.recount_sql import ReleasedRows
 
 ROUNDING = 1e-6  # share of an end of a range by which a single-precision number may miss it; a zero is met exactly
 
@@ -110,6 +113,16 @@ class ColumnsAllowed(Claim[ReleasedNames]):
             held=not others,
             found=f"also {format_names(others)}" if others else format_count(len(tally.names), "column"),
             fix=FAULT,
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        others = f"NOT name IN ({', '.join(map(literal, self.names))})"
+        return SqlRecount(
+            required=f"no other column than these {len(self.names):,}",
+            counted=f"coalesce('also ' || string_agg(name, ', ' ORDER BY name) FILTER (WHERE {others}), "
+            f"{counted('count(*)', 'column')})",
+            holds=f"count(*) FILTER (WHERE {others}) = 0",
+            queries={"names": rows.schema_names()},
         )
 
 
@@ -299,6 +312,21 @@ class Pseudonyms(Claim[PseudonymCounts]):
             fix=FAULT,
         )
 
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        strange = f"count(*) FILTER (WHERE NOT regexp_full_match(c1, '{PSEUDONYM.pattern}'))"
+        people, pairs = "count(DISTINCT c1)", "count(DISTINCT c1)::DOUBLE * (count(DISTINCT c1) - 1)"
+        chance = f"least(1.0, {pairs} / {2.0 ** (8 * PSEUDONYM_BYTES + 1)!r})"
+        return SqlRecount(
+            required="only pseudonyms" + (", each in one row" if self.one_row_each else ""),
+            counted=f"{counted(people, 'pseudonym')} || ' in ' || {counted('count(c1)', 'row')} || "
+            "format(', {:,} missing', count(*) - count(c1)) || "
+            f"CASE WHEN {strange} = 0 THEN '' ELSE format(', {{:,}} other cells', {strange}) END || "
+            f"{literal('; probability that any two people share one below ')} || "
+            f"format('{{:.1g}}', greatest({chance}, 1e-30))",
+            holds=f"{strange} = 0" + (f" AND {people} = count(c1)" if self.one_row_each else ""),
+            queries={"cells": rows.cells([self.column])},
+        )
+
 
 @dataclass(frozen=True, repr=False)
 class Histories:
@@ -352,6 +380,31 @@ class SharedHistory(Claim[Histories]):
             held=fewest >= self.k or not tally.groups,
             found=f"fewest people {fewest:,}, of {len(tally.groups):,}",
             fix="no pseudonyms; or, for an intruder who knows few rows of a person, facts = 1 in the schema",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        """Return the recount: what can be known of a person is a sorted list of the groups of some of her rows."""
+        queries = rows.numbered(self.columns, person=self.column)
+        if self.facts is None:
+            queries |= {"known": "SELECT person, list_sort(list(g)) AS facts, true AS largest FROM numbered GROUP BY 1"}
+        else:
+            queries |= {
+                "placed": "SELECT person, g, row_number() OVER (PARTITION BY person ORDER BY g) AS place, "
+                "count(*) OVER (PARTITION BY person) AS own FROM numbered",
+                "chosen": "SELECT person, [g] AS facts, place, own FROM placed\n    UNION ALL "
+                "SELECT chosen.person, list_append(facts, g), placed.place, chosen.own FROM chosen JOIN placed "
+                "ON chosen.person IS NOT DISTINCT FROM placed.person AND placed.place > chosen.place "
+                f"WHERE len(facts) < {self.facts}",
+                "known": f"SELECT DISTINCT person, facts, len(facts) = least(own, {self.facts}) AS largest FROM chosen",
+            }
+        queries["shared"] = "SELECT person, largest, count(*) OVER (PARTITION BY facts) AS people FROM known"
+        fewest = "min(people) FILTER (WHERE largest)"
+        everybody = "count(DISTINCT person) + max((person IS NULL)::INTEGER)"
+        return SqlRecount(
+            required=f"at least {format_count(self.k, 'person')} with the same rows",
+            counted=f"format('fewest people {{:,}}, of {{:,}}', {fewest}, {everybody})",
+            holds=f"{fewest} >= {self.k}",
+            queries=queries,
         )
 
     def _known(self, rows: tuple[bytes, ...], *, largest_only: bool) -> set[tuple[bytes, ...]]:

@@ -24,11 +24,13 @@ from sfumato.plan.claims.sensitive_groups import (
     tree_distances,
 )
 from sfumato.plan.plan import Evidence, Finding, format_count
+from sfumato.plan.recount_sql import SqlRecount, counted
 from sfumato.table.groups import KeyedGroups, first_rows, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.plan.recount_sql import ReleasedRows
     from sfumato.schema.hierarchies import Tree
 
 ROUNDING = 1e-12  # by which a computed number may miss its limit
@@ -83,6 +85,38 @@ class SensitiveClaim(GroupClaim[Any]):
             fix="a weaker limit, more suppression, or fewer quasi-identifiers",
         )
 
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        """Return the recount: p is the share of a value in its group, and q its share in the table."""
+        fails = f"count(*) FILTER (WHERE NOT ({self._sql_limit}))"
+        worst = f"{self._sql_worst} || ' in the worst of ' || {counted('count(*)', 'group')}"
+        return SqlRecount(
+            required=f"{self._sentence}, in each group",
+            counted=f"{worst} || CASE WHEN {fails} = 0 THEN '' ELSE format(chr(59) || ' {{:,}} fail', {fails}) END",
+            holds=f"{fails} = 0",
+            queries=rows.numbered(self.columns, v=self.column)
+            | {
+                "counts": "SELECT g, v, count(*) AS n FROM numbered GROUP BY g, v",
+                "shares": "SELECT *, n / sum(n) OVER (PARTITION BY g) AS p, "
+                "sum(n) OVER (PARTITION BY v) / sum(n) OVER () AS q FROM counts",
+            }
+            | self._sql_measures,
+        )
+
+    @property
+    @abstractmethod
+    def _sql_measures(self) -> dict[str, str]:
+        """Queries over ``shares``; the last one has the measure of each group, called ``measured``."""
+
+    @property
+    @abstractmethod
+    def _sql_limit(self) -> str:
+        """The condition for ``measured`` that holds in each group."""
+
+    @property
+    @abstractmethod
+    def _sql_worst(self) -> str:
+        """SQL that describes the worst group."""
+
     @property
     def protects(self) -> tuple[str, ...]:
         return self.columns
@@ -131,6 +165,18 @@ class EntropyDiversity(SensitiveClaim):
     def _describe(self, worst: float) -> str:
         return f"{np.fmin(worst, np.inf):.4g} effective values"
 
+    @property
+    def _sql_measures(self) -> dict[str, str]:
+        return {"groups": "SELECT exp(-sum(p * ln(p))) AS measured FROM shares GROUP BY g"}
+
+    @property
+    def _sql_limit(self) -> str:
+        return f"measured >= {self.l * (1.0 - ROUNDING)!r}"
+
+    @property
+    def _sql_worst(self) -> str:
+        return "format('{:.4g} effective values', min(measured))"
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecursiveDiversity(SensitiveClaim):
@@ -151,6 +197,22 @@ class RecursiveDiversity(SensitiveClaim):
 
     def _describe(self, worst: float) -> str:
         return f"ratio {np.fmax(worst, 0.0):.4g}"
+
+    @property
+    def _sql_measures(self) -> dict[str, str]:
+        return {
+            "ranked": "SELECT g, n, row_number() OVER (PARTITION BY g ORDER BY n DESC) AS place FROM shares",
+            "groups": f"SELECT coalesce(max(n) / sum(n) FILTER (WHERE place >= {self.l}), 'inf'::DOUBLE) AS measured "
+            "FROM ranked GROUP BY g",
+        }
+
+    @property
+    def _sql_limit(self) -> str:
+        return f"measured < {self.c!r}"
+
+    @property
+    def _sql_worst(self) -> str:
+        return "format('ratio {:.4g}', max(measured))"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +244,29 @@ class TCloseness(SensitiveClaim):
 
     def _describe(self, worst: float) -> str:
         return f"distance {np.fmax(worst, 0.0):.4g}"
+
+    @property
+    def _sql_measures(self) -> dict[str, str]:
+        if not self.ordered:
+            return {"groups": "SELECT sum(greatest(p - q, 0)) AS measured FROM shares GROUP BY g"}
+        return {
+            "places": "SELECT v, q, row_number() OVER (ORDER BY v NULLS LAST) AS place "
+            "FROM (SELECT v, max(q) AS q FROM shares GROUP BY v)",
+            "steps": "SELECT g, place, p, 0::DOUBLE AS q FROM shares JOIN places "
+            "ON shares.v IS NOT DISTINCT FROM places.v\n    UNION ALL "
+            "SELECT g, place, 0::DOUBLE, q FROM (SELECT DISTINCT g FROM shares), places",
+            "sums": "SELECT g, sum(sum(p - q)) OVER (PARTITION BY g ORDER BY place) AS gap FROM steps "
+            "GROUP BY g, place",
+            "groups": "SELECT sum(abs(gap)) / greatest(count(*) - 1, 1) AS measured FROM sums GROUP BY g",
+        }
+
+    @property
+    def _sql_limit(self) -> str:
+        return f"measured <= {self.t + ROUNDING!r}"
+
+    @property
+    def _sql_worst(self) -> str:
+        return "format('distance {:.4g}', max(measured))"
 
 
 @dataclass(frozen=True, kw_only=True)
