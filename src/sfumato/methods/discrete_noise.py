@@ -6,7 +6,8 @@ and Steinke 2020, "The Discrete Gaussian for Differential Privacy", algorithms 1
 the operating system's cryptographic generator. A generator with a seed has no place here: whoever knows the seed, or
 enough of its numbers, takes the noise away. Tests that need the same draws twice pass their own source of bytes.
 
-A geometric draw ends at 128, so that nothing overflows: the distributions differ from the exact ones by less than 2^−180.
+A geometric draw ends at 128, so that nothing overflows; the distributions differ from the exact ones by less than
+2^−180.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ def choose_exponentially(
     """Return a position, each with probability proportional to e^(ε · score ÷ (2 · sensitivity)): ε-DP, ε²/8-zCDP.
 
     A position is drawn uniformly and kept with probability e^(−ε (largest score − its score) ÷ (2 · sensitivity)),
-    until one is kept. One person changes no score by more than the sensitivity. The range of the privacy loss is ε, so it is
-    ε²/8-zCDP (Cesar and Rogers 2021).
+    until one is kept. One person changes no score by more than the sensitivity. The range of the privacy loss is ε, so
+    it is ε²/8-zCDP (Cesar and Rogers 2021).
 
     Examples
     --------
