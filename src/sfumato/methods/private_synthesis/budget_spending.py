@@ -1,0 +1,85 @@
+"""Spend a budget of zCDP on measurements: every number about the people passes through here, and nothing else does.
+
+All counts are sums of whole numbers of rows. One person has at most m rows, so that she changes a table of counts by at
+most m in Euclidean length (all her rows may be in one cell), and the sum of distances of a table from fixed counts by
+at most m. A noisy table with discrete Gaussian noise of standard deviation σ costs m² ÷ 2σ², a choice by the
+exponential mechanism costs ε² ÷ 8. What is spent is added as fractions, without rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.discrete_noise import choose_exponentially, draw_discrete_gaussian, gaussian_scale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STEPS = 2**20  # ε of a choice is a multiple of 1 ÷ STEPS
+UNITS = 16  # scores count sixteenths of rows
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyCounts:
+    """Counts with noise, and the standard deviation of the noise."""
+
+    counts: NDArray[np.int64]
+    sigma: float
+
+
+@dataclass(repr=False)
+class Spending:
+    """What is left of a budget ρ. Measurements are refused when it is spent."""
+
+    rho: Fraction
+    rows_per_person: int = 1
+    spent: Fraction = field(default=Fraction(0), init=False)
+
+    @property
+    def left(self) -> float:
+        """The rest of the budget, rounded down."""
+        return max(0.0, math.nextafter(float(self.rho - self.spent), 0.0))
+
+    def measure(self, counts: NDArray[np.int64], rho: float) -> NoisyCounts:
+        """Return whole counts of rows, each row in one cell, with noise that costs at most ρ."""
+        squared = self.rows_per_person**2
+        sigma = gaussian_scale(squared_sensitivity=squared, rho=rho)
+        self._spend(Fraction(squared) / (2 * sigma**2))
+        noise = draw_discrete_gaussian(sigma, counts.size).reshape(counts.shape)
+        return NoisyCounts(counts + noise, float(sigma))
+
+    def choose(
+        self,
+        counts: Sequence[NDArray[np.int64]],
+        expected: Sequence[NDArray[np.float64]],
+        allowances: Sequence[float],
+        weights: Sequence[int],
+        rho: float,
+    ) -> int:
+        """Choose a table whose counts are far from expected ones, at a cost of at most ρ.
+
+        The score of a table is its weight · (Σ |count − expected| − allowance). What is expected and allowed does not
+        depend on the people beyond earlier noisy answers. It is rounded to sixteenths of rows, so that scores are whole
+        and a person changes one by at most 16 · weight · (her rows).
+        """
+        scores = [
+            weight * (int(np.abs(UNITS * table - np.rint(UNITS * fitted).astype(np.int64)).sum()) - round(UNITS * allowed))
+            for table, fitted, allowed, weight in zip(counts, expected, allowances, weights, strict=True)
+        ]
+        epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)
+        self._spend(epsilon**2 / 8)
+        if epsilon == 0:  # nothing to spend: the choice must not depend on the people
+            scores = [0] * len(scores)
+            epsilon = Fraction(1)
+        sensitivity = UNITS * max(weights) * self.rows_per_person
+        return choose_exponentially(np.array(scores, dtype=np.int64), epsilon=epsilon, sensitivity=sensitivity)
+
+    def _spend(self, cost: Fraction) -> None:
+        self.spent += cost
+        assert self.spent <= self.rho, "more than the budget would be spent"

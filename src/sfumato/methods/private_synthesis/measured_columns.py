@@ -1,0 +1,159 @@
+"""Measure each column alone, and merge what is rare: the codes that the model works with.
+
+A grid of more than 128 cells is counted in blocks of 32 cells first, and only blocks that clearly hold people are
+counted cell by cell. The result is a partition of the codes into *leaves*, each with a noisy count. Leaves are merged
+into *bins*: those of a number with their neighbours until the bins hold about equally many people, and rare categories
+with each other (McKenna, Miklau & Sheldon 2021). Released values are drawn from the leaves of a bin in proportion to
+their noisy counts. All of this uses noisy counts only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.private_synthesis.attributes import FINE_CELLS, Attribute, Numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.private_synthesis.budget_spending import Spending
+
+BLOCK = 32  # cells of a large grid that are counted together first
+CLEAR = 3.0  # standard deviations of noise above which a count is clearly not 0
+FEWEST_BINS, MOST_BINS = 4, 40
+
+
+@dataclass(frozen=True, repr=False)
+class Leaves:
+    """The parts of an attribute's codes that were counted; the last leaf is that of missing values."""
+
+    first: NDArray[np.int64]  # first and last code of each leaf
+    last: NDArray[np.int64]
+    counts: NDArray[np.float64]  # noisy
+    variances: NDArray[np.float64]  # of the noise
+
+    @property
+    def widths(self) -> NDArray[np.int64]:
+        """Number of codes of each leaf."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredColumn:
+    """An attribute with its leaves, and the bin of each leaf."""
+
+    attribute: Attribute
+    leaves: Leaves
+    bins: NDArray[np.int64]  # of each leaf
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return int(self.bins.max()) + 1
+
+    @cached_property
+    def leaf_of_code(self) -> NDArray[np.int64]:
+        """The leaf of each code."""
+        return np.repeat(np.arange(len(self.bins)), self.leaves.widths)
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each leaf in its bin; equal shares in a bin without people."""
+        positive = np.maximum(self.leaves.counts, 0.0)
+        totals = np.bincount(self.bins, weights=positive)[self.bins]
+        equal = self.leaves.widths / np.bincount(self.bins, weights=self.leaves.widths)[self.bins]
+        return np.where(totals > 0.0, positive / np.where(totals > 0.0, totals, 1.0), equal)
+
+    def bin_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bin of each code."""
+        return self.bins[self.leaf_of_code[codes]]
+
+    @property
+    def bin_counts(self) -> NDArray[np.float64]:
+        """Noisy count of each bin."""
+        return np.bincount(self.bins, weights=self.leaves.counts, minlength=self.size)
+
+    @property
+    def bin_variances(self) -> NDArray[np.float64]:
+        """Variance of the noise of each bin."""
+        return np.bincount(self.bins, weights=self.leaves.variances, minlength=self.size)
+
+
+def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
+    """Measure one column with the budget ρ."""
+    counts = np.bincount(codes, minlength=attribute.values + 1)
+    if isinstance(attribute, Numbers) and attribute.values > FINE_CELLS:
+        return _measure_by_blocks(counts, spending, rho)
+    answer = spending.measure(counts, rho)
+    places = np.arange(len(counts))
+    return Leaves(places, places, answer.counts.astype(np.float64), np.full(len(counts), answer.sigma**2))
+
+
+def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
+    """Return the leaves of a large grid: blocks of cells, and the cells of blocks that clearly hold people.
+
+    The cells of a block are moved together to the count of the block, which is known better than their sum (least
+    squares). Their errors are then negatively correlated, so that the sum of their variances overstates that of sums.
+    """
+    cells = len(counts) - 1
+    starts = np.arange(0, cells, BLOCK)
+    in_blocks = spending.measure(np.append(np.add.reduceat(counts[:-1], starts), counts[-1]), rho / 2.0)
+    split = in_blocks.counts[:-1] > CLEAR * in_blocks.sigma * np.sqrt(BLOCK) / 2.0  # the noise of half of the cells
+    in_cells = spending.measure(np.where(np.repeat(split, BLOCK)[:cells], counts[:-1], 0), rho / 2.0)
+    leaves = []
+    for block, start in enumerate(starts):
+        end, whole = min(start + BLOCK, cells), float(in_blocks.counts[block])
+        if not split[block]:
+            leaves.append([(start, end - 1, whole, in_blocks.sigma**2)])
+            continue
+        correction = (whole - float(in_cells.counts[start:end].sum())) / (end - start + 1)
+        own = in_cells.counts[start:end] + correction
+        leaves.append([(cell, cell, own[cell - start], in_cells.sigma**2) for cell in range(start, end)])
+    leaves.append([(cells, cells, float(in_blocks.counts[-1]), in_blocks.sigma**2)])
+    first, last, noisy, variances = (np.array(one) for one in zip(*(one for own in leaves for one in own), strict=True))
+    return Leaves(first, last, noisy.astype(np.float64), variances)
+
+
+def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
+    """Merge leaves into bins: about ``bins`` of them if it is a number."""
+    if isinstance(attribute, Numbers):
+        return MeasuredColumn(attribute, leaves, _merge_neighbours(leaves.counts, leaves.variances, bins))
+    return MeasuredColumn(attribute, leaves, _merge_rare(leaves.counts, leaves.variances))
+
+
+def _merge_neighbours(
+    counts: NDArray[np.float64], variances: NDArray[np.float64], bins: int
+) -> NDArray[np.int64]:
+    """Return the bin of each leaf of a number; missing values are a bin of their own if there clearly are any."""
+    positive = np.maximum(counts[:-1], 0.0)
+    reached = np.cumsum(positive) - positive / 2.0  # of the middle of each leaf
+    place = np.floor(reached / max(positive.sum(), 1.0) * bins).astype(np.int64)
+    numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
+    if _is_clear(counts[-1:], variances[-1:]):
+        return np.append(numbers, numbers[-1] + 1)
+    return np.append(numbers, np.argmin(np.bincount(numbers, weights=positive)))
+
+
+def _merge_rare(counts: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the bin of each category: rare ones share a bin if they clearly are people, or else join the smallest."""
+    common = counts > CLEAR * np.sqrt(variances)
+    if not common.any():
+        return np.zeros(len(counts), dtype=np.int64)
+    numbers = np.cumsum(common) - 1
+    rest = int(common.sum())
+    if not _is_clear(counts[~common], variances[~common]):
+        rest = int(numbers[np.argmin(np.where(common, counts, np.inf))])
+    return np.where(common, numbers, rest)
+
+
+def _is_clear(counts: NDArray[np.float64], variances: NDArray[np.float64]) -> bool:
+    return bool(counts.sum() > CLEAR * np.sqrt(variances.sum()))
+
+
+def count_bins(rows: float, sigma: float) -> int:
+    """Return how many bins a number gets, so that a cell of two numbers holds about as many people as its noise."""
+    return int(np.clip(round(np.sqrt(max(rows, 1.0) / sigma)), FEWEST_BINS, MOST_BINS))
