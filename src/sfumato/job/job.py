@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
 
-TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # files with types
+TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # have types
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None
 
 
@@ -79,8 +79,7 @@ class Job:
         cls,
         table: Any,
         *,
-        schema: TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # files with types
-SchemaLike = None,
+        schema: SchemaLike = None,
         engine: str | Engine = "auto",
         memory: str | int | None = None,
         master: str | None = None,

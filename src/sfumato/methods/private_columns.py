@@ -178,7 +178,7 @@ def _declared_columns(schema: Schema, table: Table, *, is_typed: bool) -> list[C
         raise SchemaError(
             "With differential privacy every column must have a declared role: a suggestion would depend on cells.",
             found=f"none for {', '.join(map(repr, absent[:20]))}",
-            fix=f'schema={{"{absent[0]}": {{"role": "quasi", "domain": [0, 100]}}}}; on the command line --schema or --role',
+            fix=f'schema={{"{absent[0]}": {{"role": "quasi", "domain": [0, 100]}}}} (--schema)',
         )
     columns = [schema[name] if name in schema else by_pattern[name] for name in table.names]
     wrong = [column.name for column in columns if column.role in UNREADABLE or column.pseudonym or column.shift]
