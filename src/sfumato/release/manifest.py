@@ -50,7 +50,10 @@ RECORDED = {
         Pseudonyms,
         SharedHistory,
     )
-} | {"ProbabilisticAnonymity": "sfumato.methods.generalize.population"}
+} | {
+    "ProbabilisticAnonymity": "sfumato.methods.generalize.population",
+    "MeasuredPrivacy": "sfumato.plan.claims.concentrated_privacy",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +276,7 @@ class Manifest:
             altered=tuple(altered),
             unaltered=tuple(unaltered),
             repeated=tuple(repeated),
-            people_in=people_in,
+            people_in=None if any(claim.covers_every_output for claim in claims) else people_in,
             revealing=dict(revealing or {}),
             nodes=dict(nodes or {}),
         )

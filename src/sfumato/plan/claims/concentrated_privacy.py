@@ -11,6 +11,10 @@ Every α gives a true bound, so that an α found in floating point loses nothing
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names
 
 ROUNDS = 200  # halvings of an interval: more than the bits of a number
 
@@ -83,3 +87,73 @@ def rho_of_pure(epsilon: float) -> float:
 def rho_of_choice(epsilon: float) -> float:
     """Return the ρ of a choice by the exponential mechanism with ε: ε²/8 (Cesar and Rogers 2021)."""
     return epsilon * epsilon / 8.0
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedForm:
+    """The columns and the number of released rows: all that can be seen of a release that was drawn from noise."""
+
+    names: frozenset[str]
+    rows: int
+
+    def merge(self, other: ReleasedForm) -> ReleasedForm:
+        """Put two sets of blocks together."""
+        return ReleasedForm(self.names | other.names, self.rows + other.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredPrivacy(Claim[ReleasedForm]):
+    """(ε, δ)-differential privacy: everything released was computed from noisy measurements of cost ρ in total.
+
+    The unit is one person with at most ``rows_per_person`` rows, or one row if that is None: whether she is in the
+    table changes the probability of any release by a factor of at most e^ε, except with probability δ. What a reader
+    can recount is the form: only these columns are released, and ρ and ``chance`` give no more than δ. That the noise
+    was drawn as the theory asks cannot be seen in a release; it is the method's part, which its tests audit.
+    """
+
+    kind: ClassVar[ClaimKind] = "privacy"
+    recountable: ClassVar[bool] = True
+    covers_every_output: ClassVar[bool] = True
+
+    epsilon: float
+    delta: float
+    rho: float
+    columns: tuple[str, ...]
+    rows_per_person: int | None = None
+    chance: float = 0.0  # of δ: with which categories that were found privately may show a single person
+
+    @classmethod
+    def of(
+        cls, *, epsilon: float, delta: float, columns: tuple[str, ...], rows_per_person: int | None, chance: float = 0.0
+    ) -> MeasuredPrivacy:
+        """Return the promise with the largest budget that (ε, δ) allows."""
+        rho = rho_of(epsilon, delta - chance)
+        return cls(
+            epsilon=epsilon, delta=delta, rho=rho, columns=columns, rows_per_person=rows_per_person, chance=chance
+        )
+
+    def tally(self, evidence: Evidence) -> ReleasedForm:
+        return ReleasedForm(frozenset(evidence.released.names), evidence.released.rows)
+
+    def finding(self, tally: ReleasedForm) -> Finding:
+        others = sorted(tally.names.difference(self.columns))
+        delta = delta_of(self.rho, self.epsilon) + self.chance
+        unit = "row"
+        if self.rows_per_person is not None:
+            unit = f"person with at most {format_count(self.rows_per_person, 'row')}"
+        return self.report(
+            claim=f"({self.epsilon:g}, {self.delta:g})-differentially private for one {unit}",
+            held=not others and delta <= self.delta * (1.0 + 1e-9),
+            found=f"measurements of rho = {self.rho:.4g}, which is delta {delta:.3g} at this epsilon"
+            + (f"; also {format_names(others)}" if others else "")
+            + "; that the noise was drawn so is stated, the rows alone cannot show it",
+            fix="report this: the method has a fault",
+        )
+
+    def count_people(self, person: str) -> MeasuredPrivacy:
+        """Return the promise itself: it counts people already, if a column tells them apart."""
+        return self
+
+    @property
+    def protects(self) -> tuple[str, ...]:
+        return self.columns
