@@ -144,6 +144,7 @@ BUILT_IN = {
     "noise": Place("sfumato.methods.noise", "Noise"),
     "pram": Place("sfumato.methods.pram", "Pram"),
     "private-sample": Place("sfumato.methods.private_sample", "PrivateSample"),
+    "private-synthesis": Place("sfumato.methods.private_synthesis.method", "PrivateSynthesis"),
     "recode": Place("sfumato.methods.recode.method", "Recode"),
     "shuffle": Place("sfumato.methods.shuffle", "Shuffle"),
     "suppress": Place("sfumato.methods.suppress", "Suppress"),

@@ -199,7 +199,7 @@ def _kind(column: Column, table: Table, *, is_typed: bool) -> Kind:
         return Kind.NOMINAL if column.kind is Kind.TEXT else column.kind
     cells = table.arrow.schema.field(column.name).type
     if column.domain is not None:
-        return Kind.DATE if pt.is_temporal(cells) and is_typed else Kind.CONTINUOUS
+        return _kind_of_numbers(cells) if is_typed else Kind.CONTINUOUS
     if column.role in (Role.IDENTIFIER, Role.PERSON):
         return table.kinds[column.name]
     if not is_typed:
@@ -213,7 +213,13 @@ def _kind(column: Column, table: Table, *, is_typed: bool) -> Kind:
         return Kind.BOOLEAN
     if pt.is_dictionary(cells):
         return Kind.ORDERED if cells.ordered else Kind.NOMINAL
-    return Kind.CONTINUOUS if pt.is_integer(cells) or pt.is_floating(cells) or pt.is_decimal(cells) else Kind.NOMINAL
+    is_number = pt.is_integer(cells) or pt.is_floating(cells) or pt.is_decimal(cells)
+    return _kind_of_numbers(cells) if is_number else Kind.NOMINAL
+
+
+def _kind_of_numbers(cells: pa.DataType) -> Kind:
+    """Return the kind of numbers of a type that was given with the table."""
+    return Kind.DATE if pt.is_temporal(cells) else Kind.WHOLE if pt.is_integer(cells) else Kind.CONTINUOUS
 
 
 def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:

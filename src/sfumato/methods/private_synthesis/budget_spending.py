@@ -50,7 +50,7 @@ class Spending:
         """Return whole counts of rows, each row in one cell, with noise that costs at most ρ."""
         squared = self.rows_per_person**2
         sigma = gaussian_scale(squared_sensitivity=squared, rho=rho)
-        self._spend(Fraction(squared) / (2 * sigma**2))
+        self.spend(Fraction(squared) / (2 * sigma**2))
         noise = draw_discrete_gaussian(sigma, counts.size).reshape(counts.shape)
         return NoisyCounts(counts + noise, float(sigma))
 
@@ -73,13 +73,14 @@ class Spending:
             for table, fitted, allowed, weight in zip(counts, expected, allowances, weights, strict=True)
         ]
         epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)
-        self._spend(epsilon**2 / 8)
+        self.spend(epsilon**2 / 8)
         if epsilon == 0:  # nothing to spend: the choice must not depend on the people
             scores = [0] * len(scores)
             epsilon = Fraction(1)
         sensitivity = UNITS * max(weights) * self.rows_per_person
         return choose_exponentially(np.array(scores, dtype=np.int64), epsilon=epsilon, sensitivity=sensitivity)
 
-    def _spend(self, cost: Fraction) -> None:
+    def spend(self, cost: Fraction) -> None:
+        """Take a cost off the budget."""
         self.spent += cost
         assert self.spent <= self.rho, "more than the budget would be spent"

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.private_synthesis.attributes import FINE_CELLS, Attribute, Numbers
+from sfumato.methods.private_synthesis.attributes import Attribute, Numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.private_synthesis.budget_spending import Spending
 
+FINE_CELLS = 128  # a grid of at most this many cells is counted at once, a larger one where people are
 BLOCK = 32  # cells of a large grid that are counted together first
 CLEAR = 3.0  # standard deviations of noise above which a count is clearly not 0
 FEWEST_BINS, MOST_BINS = 4, 40
