@@ -113,7 +113,9 @@ def attribute_of(domain: Domain) -> Attribute:
     if isinstance(domain, NumberDomain):
         attribute = Numbers(domain)
         if attribute.values < 1:
-            raise CannotRelease(f"The domain of column {domain.name!r} must contain a whole number.", fix="a wider domain")
+            raise CannotRelease(
+                f"The domain of column {domain.name!r} must contain a whole number.", fix="a wider domain"
+            )
         return attribute
     if len(domain.categories) > MOST_CATEGORIES:
         raise CannotRelease(

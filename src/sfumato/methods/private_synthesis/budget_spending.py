@@ -69,7 +69,8 @@ class Spending:
         and a person changes one by at most 16 · weight · (her rows).
         """
         scores = [
-            weight * (int(np.abs(UNITS * table - np.rint(UNITS * fitted).astype(np.int64)).sum()) - round(UNITS * allowed))
+            weight
+            * (int(np.abs(UNITS * table - np.rint(UNITS * fitted).astype(np.int64)).sum()) - round(UNITS * allowed))
             for table, fitted, allowed, weight in zip(counts, expected, allowances, weights, strict=True)
         ]
         epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)

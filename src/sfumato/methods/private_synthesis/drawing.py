@@ -57,7 +57,5 @@ def draw_systematically(
     return cells
 
 
-def _unravel(
-    cells: NDArray[np.int64], attributes: Clique, sizes: Sequence[int]
-) -> tuple[NDArray[np.int64], ...]:
+def _unravel(cells: NDArray[np.int64], attributes: Clique, sizes: Sequence[int]) -> tuple[NDArray[np.int64], ...]:
     return tuple(np.unravel_index(cells, [sizes[one] for one in attributes]))

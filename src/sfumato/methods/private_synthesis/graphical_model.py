@@ -77,18 +77,14 @@ class GraphicalModel:
     def calibrate(self, parameters: Sequence[Array]) -> Calibrated:
         """Return the probabilities of all cliques and marginals, by one pass of messages up the tree and one down."""
         highest = [float(one.max()) for one in parameters]
-        factors = [
-            np.exp(np.maximum(one - top, -LARGEST)) for one, top in zip(parameters, highest, strict=True)
-        ]
+        factors = [np.exp(np.maximum(one - top, -LARGEST)) for one, top in zip(parameters, highest, strict=True)]
         beliefs = [self._multiply(place, factors) for place in range(len(self.tree.cliques))]
         messages, log_partition = self._collect(beliefs)
         self._distribute(beliefs, messages)
         marginals: list[Array] = [np.empty(0)] * len(self.marginals)
         for place, belief in enumerate(beliefs):
             self._sum_marginals(place, belief, marginals)
-        return Calibrated(
-            self.tree, self.sizes, tuple(beliefs), tuple(marginals), log_partition + math.fsum(highest)
-        )
+        return Calibrated(self.tree, self.sizes, tuple(beliefs), tuple(marginals), log_partition + math.fsum(highest))
 
     def _multiply(self, place: int, factors: Sequence[Array]) -> Array:
         """Multiply the factors of a clique, axis by axis: only those of its last axis are as large as the clique."""
@@ -140,7 +136,9 @@ def _spread(array: Array, attributes: Clique, clique: Clique) -> Array:
     return array.reshape([next(lengths) if attribute in attributes else 1 for attribute in clique])
 
 
-def _sum_onto(array: Array, clique: Clique, attributes: Clique, *, keep_order: bool = False, keep_axes: bool = False) -> Array:
+def _sum_onto(
+    array: Array, clique: Clique, attributes: Clique, *, keep_order: bool = False, keep_axes: bool = False
+) -> Array:
     """Sum a table of a clique onto some of its attributes."""
     over = tuple(axis for axis, attribute in enumerate(clique) if attribute not in attributes)
     summed: Array = array.sum(axis=over, keepdims=keep_axes) if over else array

@@ -25,6 +25,7 @@ import numpy as np
 
 from sfumato.methods.private_synthesis.graphical_model import Calibrated, GraphicalModel
 from sfumato.methods.private_synthesis.junction_tree import Clique
+from sfumato.methods.private_synthesis.minimization import minimize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 SLACK = 0.1  # c: standard deviations of noise by which a cell may be missed for each unit of its parameter
-MEMORY = 8  # corrections that L-BFGS keeps
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,7 +81,6 @@ class Fitted:
     calibrated: Calibrated
     parameters: Mapping[Clique, Array]
     total: float
-    rounds: int  # evaluations of the model
 
     def counts(self, clique: Clique) -> Array:
         """Return the expected counts of one or two attributes."""
@@ -128,7 +127,11 @@ class Dual:
         calibrated = self.model.calibrate(parameters)
         natural = vector * self.scales
         expected = self.total * np.concatenate([one.ravel() for one in calibrated.marginals])
-        value = self.total * calibrated.log_partition - natural @ self.counts + 0.5 * self.penalties @ natural**2
+        value = (
+            self.total * calibrated.log_partition
+            - (natural * self.counts).sum()
+            + 0.5 * (self.penalties * natural**2).sum()
+        )
         gradient = (expected - self.counts + self.penalties * natural) * self.scales
         return float(value) / self.total, gradient / self.total
 
@@ -143,15 +146,12 @@ def fit_model(
     tolerance: float = 1e-9,
 ) -> Fitted:
     """Fit the model, from the parameters of an earlier fit where it has the same marginals."""
-    from scipy.optimize import minimize
-
     joined = join_measurements(measurements)
     cliques = [one.clique for one in joined]
     total = estimate_total(measurements)
     dual = Dual(GraphicalModel(sizes, cliques), joined, total, slack)
     known = start or {}
     first = [known[one.clique] if one.clique in known else np.zeros(one.counts.shape) for one in joined]
-    options = {"maxiter": rounds, "maxcor": MEMORY, "ftol": tolerance, "gtol": 0.0, "maxfun": 2 * rounds}
-    found = minimize(dual.value_and_gradient, dual.join(first), jac=True, method="L-BFGS-B", options=options)
-    parameters = dual.split(found.x)
-    return Fitted(dual.model.calibrate(parameters), dict(zip(cliques, parameters, strict=True)), total, found.nfev)
+    found = minimize(dual.value_and_gradient, dual.join(first), rounds=rounds, tolerance=tolerance)
+    parameters = dual.split(found.point)
+    return Fitted(dual.model.calibrate(parameters), dict(zip(cliques, parameters, strict=True)), total)

@@ -156,7 +156,9 @@ class PrivateSynthesis(Method):
     def _weigh(self, names: Sequence[str]) -> dict[frozenset[str], int]:
         """Return the weight of columns and pairs of columns that kept statistics need."""
         kept = [base_columns(parse(one, names=names).columns) for one in self.keep or ()]
-        needed = [frozenset(some) for columns in kept for size in (1, 2) for some in combinations(sorted(columns), size)]
+        needed = [
+            frozenset(some) for columns in kept for size in (1, 2) for some in combinations(sorted(columns), size)
+        ]
         return dict.fromkeys(needed, KEPT_WEIGHT)
 
 

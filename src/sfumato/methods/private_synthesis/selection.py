@@ -104,9 +104,7 @@ class PairSelection:
         """Return the pairs with which the junction tree has at most so many cells; measured ones always."""
         measured = {one.clique for one in self.measurements}
         return [
-            pair
-            for pair in self.pairs
-            if pair in measured or count_tree_cells(self.sizes, [*measured, pair]) <= limit
+            pair for pair in self.pairs if pair in measured or count_tree_cells(self.sizes, [*measured, pair]) <= limit
         ]
 
     def measure(self, pair: Clique, rho: float) -> None:
