@@ -143,6 +143,7 @@ BUILT_IN = {
     "mdav": Place("sfumato.methods.microaggregate.method", "Microaggregate"),
     "noise": Place("sfumato.methods.noise", "Noise"),
     "pram": Place("sfumato.methods.pram", "Pram"),
+    "private-boxes": Place("sfumato.methods.private_boxes.method", "PrivateBoxes"),
     "private-sample": Place("sfumato.methods.private_sample", "PrivateSample"),
     "private-synthesis": Place("sfumato.methods.private_synthesis.method", "PrivateSynthesis"),
     "recode": Place("sfumato.methods.recode.method", "Recode"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -232,3 +233,24 @@ def _require_scale(scale: Fraction) -> None:
         )
     if scale.denominator > 1 and scale.numerator > FINE:
         raise OptionError(f"A scale above {FINE} must be a whole number.", found=str(scale), fix="the scale rounded up")
+
+
+@dataclass(frozen=True, repr=False)
+class NoisyNumbers:
+    """Whole numbers with noise, and the standard deviation of the noise."""
+
+    numbers: NDArray[np.int64]
+    sigma: float
+
+
+def measure(numbers: NDArray[np.int64], *, squared_sensitivity: int, rho: float) -> NoisyNumbers:
+    """Return the numbers with discrete Gaussian noise: ρ-zCDP if one person changes them by no more than is said.
+
+    Examples
+    --------
+    >>> noisy = measure(np.array([100, 200]), squared_sensitivity=1, rho=0.5)
+    >>> noisy.sigma
+    1.0
+    """
+    sigma = gaussian_scale(squared_sensitivity=squared_sensitivity, rho=rho)
+    return NoisyNumbers(numbers + draw_discrete_gaussian(sigma, len(numbers)), float(sigma))

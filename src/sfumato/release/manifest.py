@@ -305,10 +305,16 @@ class Manifest:
         return tuple(column.name for column in self.columns if column.design is part)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether statistics are estimated from noisy measurements, which the notes tell."""
+        return "moments" in self.notes and "histograms" in self.notes
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """The released columns whose cells are sets of categories: generalized categorical quasi-identifiers."""
         quasi = [column for column in self.columns if column.role is Role.QUASI and not column.kind.is_numeric]
-        released = {column.name for column in self.released} - set(self.unaltered) - set(self.altered)
+        others = () if self.is_measured else (*self.unaltered, *self.altered)
+        released = {column.name for column in self.released}.difference(others)
         return tuple(column.name for column in quasi if column.name in released)
 
     def to_json(self) -> str:
