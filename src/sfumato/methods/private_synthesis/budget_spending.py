@@ -16,21 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.discrete_noise import choose_exponentially, draw_discrete_gaussian, gaussian_scale
+from sfumato.methods.discrete_noise import NoisyNumbers, choose_exponentially, measure
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEPS = 2**20  # ε of a choice is a multiple of 1 ÷ STEPS
 UNITS = 16  # scores count sixteenths of rows
-
-
-@dataclass(frozen=True, repr=False)
-class NoisyCounts:
-    """Counts with noise, and the standard deviation of the noise."""
-
-    counts: NDArray[np.int64]
-    sigma: float
 
 
 @dataclass(repr=False)
@@ -46,13 +38,10 @@ class Spending:
         """The rest of the budget, rounded down."""
         return max(0.0, math.nextafter(float(self.rho - self.spent), 0.0))
 
-    def measure(self, counts: NDArray[np.int64], rho: float) -> NoisyCounts:
-        """Return whole counts of rows, each row in one cell, with noise that costs at most ρ."""
-        squared = self.rows_per_person**2
-        sigma = gaussian_scale(squared_sensitivity=squared, rho=rho)
-        self.spend(Fraction(squared) / (2 * sigma**2))
-        noise = draw_discrete_gaussian(sigma, counts.size).reshape(counts.shape)
-        return NoisyCounts(counts + noise, float(sigma))
+    def measure(self, counts: NDArray[np.int64], rho: float) -> NoisyNumbers:
+        """Return whole counts of rows, each row in one cell at most, with noise that costs ρ."""
+        self.spend(Fraction(rho))
+        return measure(counts, squared_sensitivity=self.rows_per_person**2, rho=rho)
 
     def choose(
         self,
@@ -73,8 +62,8 @@ class Spending:
             * (int(np.abs(UNITS * table - np.rint(UNITS * fitted).astype(np.int64)).sum()) - round(UNITS * allowed))
             for table, fitted, allowed, weight in zip(counts, expected, allowances, weights, strict=True)
         ]
-        epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)
-        self.spend(epsilon**2 / 8)
+        self.spend(Fraction(rho))
+        epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)  # ε² ÷ 8 is at most ρ
         if epsilon == 0:  # nothing to spend: the choice must not depend on the people
             scores = [0] * len(scores)
             epsilon = Fraction(1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_letters
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +44,7 @@ class Calibrated:
         return self._along(self.tree.path(first, second), first, second)
 
     def _along(self, way: list[int], first: int, second: int) -> Array:
-        """Return the probabilities of two attributes that no clique shares: Σ p(first, s) p(s′ | s) … p(second | s″)."""
+        """Return the probabilities of two attributes that no clique has: Σ p(first, s) p(s′ | s) … p(second | s″)."""
         cliques = self.tree.cliques
         shared = tuple(sorted({*cliques[way[0]]} & {*cliques[way[1]]}))
         reached = _sum_onto(self.beliefs[way[0]], cliques[way[0]], (first, *shared), keep_order=True)
@@ -53,7 +54,7 @@ class Calibrated:
             kept = tuple(sorted({*shared, *onward}))
             joint = _sum_onto(self.beliefs[place], cliques[place], kept)
             given = _divide(joint, _sum_onto(joint, kept, shared, keep_axes=True))
-            reached = np.einsum(reached, [first, *shared], given, list(kept), [first, *onward])
+            reached = _contract(reached, (first, *shared), given, kept, (first, *onward))
             shared = onward
         return reached
 
@@ -89,7 +90,7 @@ class GraphicalModel:
     def _multiply(self, place: int, factors: Sequence[Array]) -> Array:
         """Multiply the factors of a clique, axis by axis: only those of its last axis are as large as the clique."""
         clique = self.tree.cliques[place]
-        product = np.ones(())
+        product: Array = np.ones(())
         for axis, numbers in enumerate(self._held[place]):
             shape = [self.sizes[attribute] for attribute in clique[: axis + 1]]
             product = product[..., None]
@@ -146,6 +147,14 @@ def _sum_onto(
         left = [attribute for attribute in clique if attribute in attributes]
         summed = summed.transpose([left.index(attribute) for attribute in attributes])
     return summed
+
+
+def _contract(one: Array, its: Clique, other: Array, others: Clique, kept: Clique) -> Array:
+    """Multiply two tables and sum over what is not kept."""
+    letter = dict(zip(dict.fromkeys((*its, *others)), ascii_letters, strict=False))
+    words = ["".join(letter[attribute] for attribute in some) for some in (its, others, kept)]
+    contracted: Array = np.einsum(f"{words[0]},{words[1]}->{words[2]}", one, other)
+    return contracted
 
 
 def _divide(array: Array, by: Array) -> Array:

@@ -109,7 +109,7 @@ class Dual:
     @cached_property
     def scales(self) -> Array:
         """Unit of each parameter: the curvature of the dual is then about 1."""
-        return 1.0 / np.sqrt(np.maximum(self.counts, 0.0) + self.penalties)
+        return np.asarray(1.0 / np.sqrt(np.maximum(self.counts, 0.0) + self.penalties))
 
     def split(self, vector: Array) -> list[Array]:
         """Return the parameters of each marginal."""

@@ -94,12 +94,12 @@ def build_junction_tree(sizes: Sequence[int], marginals: Iterable[Clique]) -> Ju
     order, parents = [0], [-1]
     rest = set(range(1, len(cliques)))
     while rest:  # Prim: the next clique is the one that shares most attributes with the tree
-        shared, place, parent = max(
+        _, last, parent = max(
             (len({*cliques[place]} & {*cliques[inside]}), -place, -position)
             for place in rest
             for position, inside in enumerate(order)
         )
-        order.append(-place)
+        order.append(-last)
         parents.append(-parent)
-        rest.remove(-place)
+        rest.remove(-last)
     return JunctionTree(tuple(cliques[place] for place in order), tuple(parents))

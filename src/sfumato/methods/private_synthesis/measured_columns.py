@@ -36,7 +36,7 @@ class Leaves:
     first: NDArray[np.int64]  # first and last code of each leaf
     last: NDArray[np.int64]
     counts: NDArray[np.float64]  # noisy
-    variances: NDArray[np.float64]  # of the noise
+    sigma: float  # standard deviation of the noise of each count
 
     @property
     def widths(self) -> NDArray[np.int64]:
@@ -77,12 +77,12 @@ class MeasuredColumn:
     @property
     def bin_counts(self) -> NDArray[np.float64]:
         """Noisy count of each bin."""
-        return np.bincount(self.bins, weights=self.leaves.counts, minlength=self.size)
+        return np.bincount(self.bins, weights=self.leaves.counts, minlength=self.size).astype(np.float64)
 
     @property
     def bin_variances(self) -> NDArray[np.float64]:
         """Variance of the noise of each bin."""
-        return np.bincount(self.bins, weights=self.leaves.variances, minlength=self.size)
+        return self.leaves.sigma**2 * np.bincount(self.bins, minlength=self.size).astype(np.float64)
 
 
 def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
@@ -92,7 +92,7 @@ def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spe
         return _measure_by_blocks(counts, spending, rho)
     answer = spending.measure(counts, rho)
     places = np.arange(len(counts))
-    return Leaves(places, places, answer.counts.astype(np.float64), np.full(len(counts), answer.sigma**2))
+    return Leaves(places, places, answer.numbers.astype(np.float64), answer.sigma)
 
 
 def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
@@ -104,56 +104,56 @@ def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float
     cells = len(counts) - 1
     starts = np.arange(0, cells, BLOCK)
     in_blocks = spending.measure(np.append(np.add.reduceat(counts[:-1], starts), counts[-1]), rho / 2.0)
-    split = in_blocks.counts[:-1] > CLEAR * in_blocks.sigma * np.sqrt(BLOCK) / 2.0  # the noise of half of the cells
+    split = in_blocks.numbers[:-1] > CLEAR * in_blocks.sigma * np.sqrt(BLOCK) / 2.0  # the noise of half of the cells
     in_cells = spending.measure(np.where(np.repeat(split, BLOCK)[:cells], counts[:-1], 0), rho / 2.0)
-    leaves = []
-    for block, start in enumerate(starts):
-        end, whole = min(start + BLOCK, cells), float(in_blocks.counts[block])
-        if not split[block]:
-            leaves.append([(start, end - 1, whole, in_blocks.sigma**2)])
-            continue
-        correction = (whole - float(in_cells.counts[start:end].sum())) / (end - start + 1)
-        own = in_cells.counts[start:end] + correction
-        leaves.append([(cell, cell, own[cell - start], in_cells.sigma**2) for cell in range(start, end)])
-    leaves.append([(cells, cells, float(in_blocks.counts[-1]), in_blocks.sigma**2)])
-    first, last, noisy, variances = (np.array(one) for one in zip(*(one for own in leaves for one in own), strict=True))
-    return Leaves(first, last, noisy.astype(np.float64), variances)
+    leaves: list[tuple[int, int, float]] = []
+    for block, start in enumerate(starts.tolist()):
+        end, whole = min(start + BLOCK, cells), float(in_blocks.numbers[block])
+        if split[block]:
+            own = in_cells.numbers[start:end]
+            moved = own + (whole - float(own.sum())) / (end - start + 1)
+            leaves.extend((cell, cell, float(moved[cell - start])) for cell in range(start, end))
+        else:
+            leaves.append((start, end - 1, whole))
+    leaves.append((cells, cells, float(in_blocks.numbers[-1])))
+    first, last, noisy = (np.array(one) for one in zip(*leaves, strict=True))
+    return Leaves(first, last, noisy, max(in_blocks.sigma, in_cells.sigma))
 
 
 def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
     """Merge leaves into bins: about ``bins`` of them if it is a number."""
-    if not _is_clear(leaves.counts[-1:], leaves.variances[-1:], CLEARLY_MISSING):
+    if not _is_clear(leaves.counts[-1:], leaves.sigma, CLEARLY_MISSING):
         leaves = replace(leaves, counts=np.append(leaves.counts[:-1], 0.0))  # then no value is drawn as missing
-    if isinstance(attribute, Numbers):
-        return MeasuredColumn(attribute, leaves, _merge_neighbours(leaves.counts, leaves.variances, bins))
-    return MeasuredColumn(attribute, leaves, _merge_rare(leaves.counts, leaves.variances))
+    merged = _merge_neighbours(leaves, bins) if isinstance(attribute, Numbers) else _merge_rare(leaves)
+    return MeasuredColumn(attribute, leaves, merged)
 
 
-def _merge_neighbours(counts: NDArray[np.float64], variances: NDArray[np.float64], bins: int) -> NDArray[np.int64]:
+def _merge_neighbours(leaves: Leaves, bins: int) -> NDArray[np.int64]:
     """Return the bin of each leaf of a number; missing values are a bin of their own if there clearly are any."""
-    positive = np.maximum(counts[:-1], 0.0)
+    positive = np.maximum(leaves.counts[:-1], 0.0)
     reached = np.cumsum(positive) - positive / 2.0  # of the middle of each leaf
     place = np.floor(reached / max(positive.sum(), 1.0) * bins).astype(np.int64)
     numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
-    if _is_clear(counts[-1:], variances[-1:]):
+    if leaves.counts[-1] > 0.0:
         return np.append(numbers, numbers[-1] + 1)
     return np.append(numbers, np.argmin(np.bincount(numbers, weights=positive)))
 
 
-def _merge_rare(counts: NDArray[np.float64], variances: NDArray[np.float64]) -> NDArray[np.int64]:
+def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
     """Return the bin of each category: rare ones share a bin if they clearly are people, or else join the smallest."""
-    common = counts > CLEAR * np.sqrt(variances)
+    common = leaves.counts > CLEAR * leaves.sigma
     if not common.any():
-        return np.zeros(len(counts), dtype=np.int64)
+        return np.zeros(len(leaves.counts), dtype=np.int64)
     numbers = np.cumsum(common) - 1
     rest = int(common.sum())
-    if not _is_clear(counts[~common], variances[~common]):
-        rest = int(numbers[np.argmin(np.where(common, counts, np.inf))])
+    if not _is_clear(leaves.counts[~common], leaves.sigma, CLEAR):
+        rest = int(numbers[np.argmin(np.where(common, leaves.counts, np.inf))])
     return np.where(common, numbers, rest)
 
 
-def _is_clear(counts: NDArray[np.float64], variances: NDArray[np.float64], deviations: float = CLEAR) -> bool:
-    return bool(counts.sum() > deviations * np.sqrt(variances.sum()))
+def _is_clear(counts: NDArray[np.float64], sigma: float, deviations: float) -> bool:
+    """Return whether there are clearly people in these cells together."""
+    return bool(counts.sum() > deviations * sigma * np.sqrt(len(counts)))
 
 
 def count_bins(rows: float, sigma: float) -> int:

@@ -37,8 +37,6 @@ from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sfumato.methods.private_synthesis.attributes import Attribute
     from sfumato.methods.private_synthesis.inference import Fitted, Measurement
     from sfumato.methods.private_synthesis.junction_tree import Clique

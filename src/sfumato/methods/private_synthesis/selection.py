@@ -109,9 +109,9 @@ class PairSelection:
 
     def measure(self, pair: Clique, rho: float) -> None:
         """Measure a pair with the budget ρ."""
-        answer = self.spending.measure(self.counts[pair], rho)
-        variances = np.full(answer.counts.shape, answer.sigma**2)
-        self.measurements.append(Measurement(pair, answer.counts.astype(np.float64), variances))
+        answer = self.spending.measure(self.counts[pair].ravel(), rho)
+        counts = answer.numbers.reshape(self.counts[pair].shape).astype(np.float64)
+        self.measurements.append(Measurement(pair, counts, np.full(counts.shape, answer.sigma**2)))
 
     def select_tree(self) -> Fitted:
         """Measure a maximum spanning tree of pairs (MST): half of the budget for its choice, half for its counts."""
