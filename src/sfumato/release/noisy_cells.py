@@ -7,8 +7,8 @@ cells, less their noise, and at most that of the possible ones, plus their noise
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from sfumato.statistics.combined import ShareMeeting
 from sfumato.statistics.conditions import Condition, Derived
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import COUNT
-from sfumato.statistics.tallies import Count, Quantile
+from sfumato.statistics.tallies import Count, Quantile, Sum
 from sfumato.table.intervals import format_set, high_name, low_name
 from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
+    from sfumato.statistics.moment_statistics import Mean
     from sfumato.statistics.statistic import Statistic
 
 NUMBER = "number of the cell"
@@ -43,6 +44,8 @@ def count_cells(manifest: Manifest, part: Statistic, probability: float) -> Esti
     if not set(part.columns) <= known or any(isinstance(name, Derived) for name in part.columns):
         return None
     inner, where = part.unconditional, part.where
+    if not measured.has_counted(inner.condition.joined(where) if isinstance(inner, ShareMeeting) else where):
+        return None
     if isinstance(inner, Count):
         value, low, high = measured.count(where, error)
         return make_estimate(part, max(0.0, value), max(0.0, low), high, probability, measured.rows, COUNT)
@@ -58,20 +61,61 @@ def count_cells(manifest: Manifest, part: Statistic, probability: float) -> Esti
     return None
 
 
+def average_bins(manifest: Manifest, part: Mean | Sum, probability: float) -> Estimate | None:
+    """Return a mean or a sum of a column from the noisy counts of its bins; None if it has none.
+
+    Let each row have the lower end of its bin. With y the noisy counts of bins at x, the sum Σ y(x − m) at their mean m
+    is nothing but noise of standard deviation s·√Σ(x − m)². The mean is not below the smallest m that such noise does
+    not rule out (Fieller's theorem), nor, with upper ends, above the largest one.
+    """
+    histogram = NoisyCounts.of(manifest).histograms.get(part.column)
+    if histogram is None or "edges" not in histogram:
+        return None
+    edges, counts = np.asarray(histogram["edges"]), np.asarray(histogram["counts"][:-1], dtype=np.float64)
+    step = 0.0 if histogram["kind"] == Kind.CONTINUOUS else 1.0
+    ends, noise = (edges[:-1], edges[1:] - step), reach(1.0 - probability) * float(histogram["sigma"])
+    rows, middle = float(counts.sum()), (ends[0] + ends[1]) / 2.0
+    if isinstance(part, Sum):
+        low, high = (
+            float(counts @ one) + side * noise * math.sqrt(one @ one) for one, side in zip(ends, (-1, 1), strict=True)
+        )
+        return make_estimate(part, float(counts @ middle), low, high, probability, rows)
+    low, high = _fieller(counts, ends[0], noise)[0], _fieller(counts, ends[1], noise)[1]
+    value = float(counts @ middle) / rows if rows > 0.0 else math.nan
+    return make_estimate(part, value, max(low, edges[0]), min(high, ends[1][-1]), probability, rows)
+
+
+def _fieller(counts: NDArray[np.float64], places: NDArray[np.float64], noise: float) -> tuple[float, float]:
+    """Return the ends of {m : (Σ counts·(places − m))² ≤ noise² Σ (places − m)²}; infinite if it has none."""
+    center = float(places.mean())  # for accuracy: means near 0 lose no digits
+    shifted, rows = places - center, float(counts.sum())
+    total, square = float(counts @ shifted), noise**2
+    a = rows**2 - square * len(places)
+    b = total * rows - square * float(shifted.sum())
+    c = total**2 - square * float(shifted @ shifted)
+    if a <= 0.0 or rows <= 0.0:
+        return -math.inf, math.inf
+    root = math.sqrt(max(0.0, b**2 - a * c))
+    return center + (b - root) / a, center + (b + root) / a
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyCounts:
-    """The noisy counts of a release: of all rows, of the bins of each column, and of boxes."""
+    """The noisy counts of a release: of all rows, of the bins of each column, and of boxes or pairs of columns."""
 
     whole: NoisySums | None
     histograms: Mapping[str, Mapping[str, Any]]
     cells: Mapping[str, Any]
+    pairs: Sequence[Mapping[str, Any]] = ()
+    bins: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifest: Manifest) -> NoisyCounts:
         """Read the measurements from a manifest."""
         notes: Mapping[str, Any] = manifest.notes
         whole = [NoisySums.of(one) for one in notes.get("moments") or () if not one["columns"]]
-        return cls(whole[0] if whole else None, notes.get("histograms") or {}, notes.get("cells") or {})
+        histograms, cells, bins = (notes.get(name) or {} for name in ("histograms", "cells", "bins"))
+        return cls(whole[0] if whole else None, histograms, cells, notes.get("pairs") or (), bins)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,6 +127,22 @@ class NoisyCounts:
         """Number of all rows, with noise."""
         return self.whole.records if self.whole else 0.0
 
+    def has_counted(self, where: Condition) -> bool:
+        """Return whether cells of all columns of a condition were counted."""
+        return len(where.columns) < 2 or bool(self._cells_of(where.columns))
+
+    def _cells_of(self, columns: Sequence[str]) -> Mapping[str, Any]:
+        """Return counted cells that tell these columns; empty if there are none."""
+        if set(columns) <= set(self.cells.get("ranges", ())):
+            return self.cells
+        fitting = [one for one in self.pairs if set(columns) <= set(one["columns"])]
+        if not fitting:
+            return {}
+        pair = min(fitting, key=lambda one: float(one["sigma"]))
+        first, second = (np.asarray(self.bins[name]) for name in pair["columns"])
+        ranges = np.repeat(first, second.shape[1], axis=1), np.tile(second, first.shape[1])
+        return {**pair, "ranges": dict(zip(pair["columns"], ranges, strict=True))}
+
     def count(self, where: Condition, error: float) -> Ends:
         """Return the number of rows that meet a condition, and the ends of its interval."""
         if not where.predicates:
@@ -93,9 +153,10 @@ class NoisyCounts:
         if len(columns) == 1:
             return self._count_bins(columns[0], where, error)
         shares = 1.0 + len(columns)
-        unseen = sum(self._unseen_missing(name, error / shares) for name in columns)
-        ranges = {name: np.asarray(self.cells["ranges"][name]) for name in columns}
-        value, low, high = self._count(ranges, self.cells, where, error / shares)
+        cells = self._cells_of(columns)
+        ranges = {name: np.asarray(cells["ranges"][name]) for name in columns}
+        unseen = sum(self._unseen_missing(name, ranges[name], error / shares) for name in columns)
+        value, low, high = self._count(ranges, cells, where, error / shares)
         return value, low - unseen, high + unseen
 
     def _count_bins(self, column: str, where: Condition, error: float) -> Ends:
@@ -117,11 +178,11 @@ class NoisyCounts:
             float(counts[most].sum()) + noise(most),
         )
 
-    def _unseen_missing(self, name: str, error: float) -> float:
+    def _unseen_missing(self, name: str, ranges: NDArray[np.int64], error: float) -> float:
         """Return how many missing values there may be, if boxes do not tell them apart."""
         histogram = self.histograms[name]
         bins = len(histogram["counts"]) - 1
-        if (np.asarray(self.cells["ranges"][name])[1] > bins).any():
+        if (ranges[1] > bins).any():
             return 0.0
         return max(0.0, float(histogram["counts"][-1]) + reach(error) * float(histogram["sigma"]) + 0.5)
 

@@ -64,6 +64,10 @@ def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estima
     order = 1 if isinstance(part, Mean | Sum) else 2
     sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
     fitting = [one for one in sets if frozenset(one.columns) == asked and one.order >= order]
+    if not fitting and isinstance(part, Mean | Sum):
+        from sfumato.release.noisy_cells import average_bins
+
+        return average_bins(manifest, part, probability)
     if not fitting:
         return None
     best = min(fitting, key=lambda one: one.noise)

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.errors import CannotRelease
 from sfumato.methods.discrete_noise import NoisyNumbers, choose_exponentially, measure
+from sfumato.plan.plan import FAULT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,6 +73,7 @@ class Spending:
         return choose_exponentially(np.array(scores, dtype=np.int64), epsilon=epsilon, sensitivity=sensitivity)
 
     def spend(self, cost: Fraction) -> None:
-        """Take a cost off the budget."""
+        """Take a cost off the budget, before the measurement; raise if it is more than what is left."""
+        if self.spent + cost > self.rho:
+            raise CannotRelease("No more than the whole budget may be spent.", found="a larger cost", fix=FAULT)
         self.spent += cost
-        assert self.spent <= self.rho, "more than the budget would be spent"

@@ -16,6 +16,7 @@ model. As c goes to 0, p becomes the least-squares solution with the largest ent
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,6 +62,11 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
     return max(1.0, float(totals @ weights / weights.sum()))
 
 
+def variance_of_total(measurements: Sequence[Measurement]) -> float:
+    """Return the variance of the noise of the estimated number of rows."""
+    return 1.0 / math.fsum(1.0 / one.total_variance for one in measurements)
+
+
 def join_measurements(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Return one measurement per marginal: repeated ones are averaged, each with the inverse of its variance."""
     joined: dict[Clique, Measurement] = {}
@@ -104,12 +110,14 @@ class Dual:
     @cached_property
     def penalties(self) -> Array:
         """c s of each cell."""
-        return self.slack * np.sqrt(np.concatenate([one.variances.ravel() for one in self.measurements]))
+        variances = np.concatenate([one.variances.ravel() for one in self.measurements])
+        return np.asarray(self.slack * np.sqrt(variances), dtype=np.float64)
 
     @cached_property
     def scales(self) -> Array:
         """Unit of each parameter: the curvature of the dual is then about 1."""
-        return np.asarray(1.0 / np.sqrt(np.maximum(self.counts, 0.0) + self.penalties))
+        curvatures: Array = np.maximum(self.counts, 0.0) + self.penalties
+        return 1.0 / np.sqrt(curvatures)
 
     def split(self, vector: Array) -> list[Array]:
         """Return the parameters of each marginal."""

@@ -9,12 +9,13 @@ their noisy counts. All of this uses noisy counts only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.methods.private_columns import CategoryDomain
 from sfumato.methods.private_synthesis.attributes import Attribute, Numbers
 
 if TYPE_CHECKING:
@@ -43,6 +44,11 @@ class Leaves:
         """Number of codes of each leaf."""
         return self.last - self.first + 1
 
+    @property
+    def has_missing(self) -> bool:
+        """Whether clearly some values are missing; if not, none is released."""
+        return bool(self.counts[-1] > CLEARLY_MISSING * self.sigma)
+
 
 @dataclass(frozen=True, repr=False)
 class MeasuredColumn:
@@ -66,9 +72,40 @@ class MeasuredColumn:
     def shares(self) -> NDArray[np.float64]:
         """The share of each leaf in its bin; equal shares in a bin without people."""
         positive = np.maximum(self.leaves.counts, 0.0)
+        positive[-1] *= self.leaves.has_missing
         totals = np.bincount(self.bins, weights=positive)[self.bins]
         equal = self.leaves.widths / np.bincount(self.bins, weights=self.leaves.widths)[self.bins]
         return np.where(totals > 0.0, positive / np.where(totals > 0.0, totals, 1.0), equal)
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        """The leaves without that of missing values, those of a bin side by side."""
+        return np.argsort(self.bins[:-1], kind="stable")
+
+    @property
+    def histogram(self) -> dict[str, Any]:
+        """The noisy counts of the leaves, as a manifest tells them; categories of a bin are side by side."""
+        domain, leaves = self.attribute.domain, self.leaves
+        if isinstance(self.attribute, Numbers):
+            ends = self.attribute.ends
+            parts: dict[str, list[Any]] = {"edges": [*ends[leaves.first[:-1]].tolist(), float(ends[-1])]}
+        else:
+            words = domain.categories if isinstance(domain, CategoryDomain) else ()
+            parts = {"categories": [words[place] for place in self._order]}
+        counts = [*leaves.counts[self._order].tolist(), float(leaves.counts[-1])]
+        return {**parts, "kind": str(domain.kind), "counts": counts, "sigma": leaves.sigma}
+
+    @property
+    def ranges(self) -> list[list[int]]:
+        """The first place, and the place after the last, of each bin in the histogram.
+
+        Missing values are a bin of their own if they clearly are there; otherwise it is not told in which bin they are.
+        """
+        sizes = np.bincount(self.bins[:-1], minlength=self.size)
+        first, end = np.cumsum(sizes) - sizes, np.cumsum(sizes)
+        alone = sizes == 0  # only missing values
+        first[alone], end[alone] = len(self.bins) - 1, len(self.bins)
+        return [first.tolist(), end.tolist()]
 
     def bin_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the bin of each code."""
@@ -122,8 +159,6 @@ def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float
 
 def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
     """Merge leaves into bins: about ``bins`` of them if it is a number."""
-    if not _is_clear(leaves.counts[-1:], leaves.sigma, CLEARLY_MISSING):
-        leaves = replace(leaves, counts=np.append(leaves.counts[:-1], 0.0))  # then no value is drawn as missing
     merged = _merge_neighbours(leaves, bins) if isinstance(attribute, Numbers) else _merge_rare(leaves)
     return MeasuredColumn(attribute, leaves, merged)
 
@@ -134,26 +169,22 @@ def _merge_neighbours(leaves: Leaves, bins: int) -> NDArray[np.int64]:
     reached = np.cumsum(positive) - positive / 2.0  # of the middle of each leaf
     place = np.floor(reached / max(positive.sum(), 1.0) * bins).astype(np.int64)
     numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
-    if leaves.counts[-1] > 0.0:
+    if leaves.has_missing:
         return np.append(numbers, numbers[-1] + 1)
     return np.append(numbers, np.argmin(np.bincount(numbers, weights=positive)))
 
 
 def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
     """Return the bin of each category: rare ones share a bin if they clearly are people, or else join the smallest."""
-    common = leaves.counts > CLEAR * leaves.sigma
+    common = np.append(leaves.counts[:-1] > CLEAR * leaves.sigma, leaves.has_missing)
     if not common.any():
         return np.zeros(len(leaves.counts), dtype=np.int64)
     numbers = np.cumsum(common) - 1
     rest = int(common.sum())
-    if not _is_clear(leaves.counts[~common], leaves.sigma, CLEAR):
+    rare = leaves.counts[~common]
+    if rare.sum() <= CLEAR * leaves.sigma * np.sqrt(len(rare)):
         rest = int(numbers[np.argmin(np.where(common, leaves.counts, np.inf))])
     return np.where(common, numbers, rest)
-
-
-def _is_clear(counts: NDArray[np.float64], sigma: float, deviations: float) -> bool:
-    """Return whether there are clearly people in these cells together."""
-    return bool(counts.sum() > deviations * sigma * np.sqrt(len(counts)))
 
 
 def count_bins(rows: float, sigma: float) -> int:

@@ -19,6 +19,7 @@ from sfumato.methods.private_columns import Domain, domains_of, find_categories,
 from sfumato.methods.private_synthesis.attributes import attribute_of
 from sfumato.methods.private_synthesis.budget_spending import Spending
 from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
+from sfumato.methods.private_synthesis.inference import join_measurements, variance_of_total
 from sfumato.methods.private_synthesis.measured_columns import (
     Leaves,
     MeasuredColumn,
@@ -91,9 +92,11 @@ class PrivateSynthesis(Method):
     is_private: ClassVar[bool] = True
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "rho": "budget in zero-concentrated differential privacy, and how much of it was spent",
-        "bins": "number of bins of each column in the model",
-        "measured pairs": "pairs of columns that were measured, in their order, with the standard deviation of noise",
-        "cells": "number of cells of the model",
+        "moments": "noisy number of rows, with the standard deviation of the noise",
+        "histograms": "noisy counts of the parts of each column that were counted, missing values last",
+        "bins": "first part, and end, of each bin of a column in the model",
+        "pairs": "noisy counts of pairs of bins, for pairs of columns that were measured",
+        "model cells": "number of cells of the model",
     }
 
     epsilon: float = reported_option(
@@ -259,17 +262,21 @@ def _draw(
 
 def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
     names = [column.attribute.domain.name for column in selection.columns]
-    spending = selection.spending
+    joined = join_measurements(selection.measurements)
+    rows = {"columns": [], "order": 1, "centers": [], "halves": [], "sums": [fitted.total], "grid": 1}
     return {
-        "rho": {"budget": float(spending.rho), "spent": float(spending.spent)},
-        "bins": {name: column.size for name, column in zip(names, selection.columns, strict=True)},
-        "measured pairs": [_note(one, names) for one in selection.measurements if len(one.clique) > 1],
-        "cells": sum(belief.size for belief in fitted.calibrated.beliefs),
+        "rho": {"budget": float(selection.spending.rho), "spent": float(selection.spending.spent)},
+        "moments": [{**rows, "sigma": math.sqrt(variance_of_total(selection.measurements))}],
+        "histograms": {name: column.histogram for name, column in zip(names, selection.columns, strict=True)},
+        "bins": {name: column.ranges for name, column in zip(names, selection.columns, strict=True)},
+        "pairs": [_note_pair(one, names) for one in joined if len(one.clique) > 1],
+        "model cells": sum(belief.size for belief in fitted.calibrated.beliefs),
     }
 
 
-def _note(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
-    return {"columns": [names[place] for place in one.clique], "noise": math.sqrt(float(one.variances.flat[0]))}
+def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
+    columns = [names[place] for place in one.clique]
+    return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
 
 
 def _is_text(table: Table, name: str) -> bool:

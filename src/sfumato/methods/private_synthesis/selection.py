@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.methods.private_columns import split_budget
 from sfumato.methods.private_synthesis.inference import Fitted, Measurement, fit_model
 from sfumato.methods.private_synthesis.junction_tree import Clique, count_tree_cells
 
@@ -33,6 +34,7 @@ LARGEST_MODEL = 500_000  # cells of all cliques: it decides time and memory
 SMALLEST_MODEL = 20_000  # cells that the first rounds may already use
 ROUNDS_PER_COLUMN = 6  # of the first, noisiest plan of AIM
 CHOICE_SHARE = 0.1  # share of a round's budget that is spent on the choice
+LEAST_SHARE = 1e-6  # of the budget that is worth another round
 FIT_ROUNDS = 30  # of the fit after each measurement; it starts from the last one
 LAST_ROUNDS = 300
 ABSOLUTE = math.sqrt(2.0 / math.pi)  # mean absolute value of standard normal noise
@@ -71,7 +73,7 @@ class PairSelection:
             return self._fit(self.fitted, LAST_ROUNDS)
         whole = self.spending.left
         planned = whole / min(ROUNDS_PER_COLUMN * len(self.columns), 2 * len(self.pairs))
-        while (left := self.spending.left) > 1e-9 * whole:
+        while (left := self.spending.left) > LEAST_SHARE * whole:
             planned = left if left < 2.0 * planned else planned
             limit = max(SMALLEST_MODEL, LARGEST_MODEL * (1.0 - (left - planned) / whole))
             if self._measure_next(planned, int(limit)):
@@ -80,13 +82,14 @@ class PairSelection:
 
     def _measure_next(self, rho: float, limit: int) -> bool:
         """Choose and measure one pair; return whether the model moved less than its noise."""
-        sigma = self.spending.rows_per_person * math.sqrt(0.5 / ((1.0 - CHOICE_SHARE) * rho))
+        for_choice, for_counts = split_budget(rho, [CHOICE_SHARE, 1.0 - CHOICE_SHARE])
+        sigma = self.spending.rows_per_person * math.sqrt(0.5 / for_counts)
         pairs = self._affordable(limit)
         expected = [self.fitted.counts(pair) for pair in pairs]
         allowances = [ABSOLUTE * sigma * one.size for one in expected]
-        place = self._choose(pairs, expected, allowances, CHOICE_SHARE * rho)
+        place = self._choose(pairs, expected, allowances, for_choice)
         pair, before = pairs[place], expected[place]
-        self.measure(pair, (1.0 - CHOICE_SHARE) * rho)
+        self.measure(pair, for_counts)
         self.fitted = self._fit(self.fitted)
         return bool(np.abs(self.fitted.counts(pair) - before).sum() <= allowances[place])
 
