@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
 
+TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # have types
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None
 
 
@@ -136,9 +137,39 @@ class Job:
     @property
     def fitted(self) -> FittedTable:
         """The table in memory, with a role for every column; it is read and fitted each time."""
+        if self.method is not None and self.method.is_private:
+            return self._as_declared
         if not isinstance(self.source, FittedTable):
             return FittedTable.of(as_table(self.source), self.schema)
         return self.source if self.schema is None else FittedTable.of(self.source.table, self.schema)
+
+    @property
+    def _as_declared(self) -> FittedTable:
+        """The table with cells as the schema declares them, for a method whose release tells nothing else."""
+        if isinstance(self.source, FittedTable) and self.schema is None:
+            return self.source
+        from sfumato.methods.private_columns import read_as_declared
+
+        is_typed = not isinstance(self.source, FileSource) or Path(self.source.path).suffix.lower() in TYPED
+        table = self.source.table if isinstance(self.source, FittedTable) else as_table(self.source)
+        return read_as_declared(table, self.schema, is_typed=is_typed)
+
+    def require_private_possible(self) -> None:
+        """Raise if a private method is asked for what would tell more than its noisy measurements."""
+        if self.method is None or not self.method.is_private:
+            return
+        if self.seed is not None:
+            raise OptionError(
+                "A differentially private release takes no seed: whoever knows it takes the noise away.",
+                found="a seed",
+                fix="leave it out; noise comes from the operating system's secret bits",
+            )
+        if not self.engine.in_memory:
+            raise OptionError(
+                "A differentially private release is made in memory.",
+                found=f"engine {self.engine.name!r}",
+                fix="--engine memory (in Python engine='memory')",
+            )
 
 
 def _source_of(table: Any) -> Any:

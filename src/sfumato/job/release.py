@@ -216,6 +216,7 @@ def _assess_linked(method: Method, tables: Any, unused: Sequence[str], given: Ma
 
 def make_release(job: Job) -> Release:
     """Make, verify and write the release of a job; if the job asks for it, the release has its assessment."""
+    job.require_private_possible()
     randomness = Randomness(job.seed)
     if job.seed is not None:
         warn("A seed is a secret: whoever knows it can undo the random steps of the release.")
@@ -249,10 +250,10 @@ def _make_in_session(
     assert method is not None
     source, prepared = prepare_source(method, opened, job.key, session.replace_table)
     protected = source.schema.without(Role.IDENTIFIER).without(Role.PERSON).without(Role.HOUSEHOLD)
-    _require_workable(source.rows, source.schema)
-    people = count_people(session, source, randomness)
+    _require_workable(source.rows, source.schema, method)
+    people = None if method.is_private else count_people(session, source, randomness)
     require_enough_people(method, people)
-    repeated = find_repeated(session, source, randomness) if people is None else {}
+    repeated = find_repeated(session, source, randomness) if people is None and not method.is_private else {}
     if not job.rows_not_people:
         require_people(repeated)
     survey = session.survey(source, randomness)
@@ -298,7 +299,7 @@ def _make_in_session(
         people_in=people,
         revealing=find_exact_copies(protected, survey.sample.table, verified.unaltered),
         nodes={}  # how many people share a value is not counted
-        if people is not None
+        if people is not None or method.is_private
         else words_of_common_values(plan, survey, verified.altered, least_people(getattr(method, "k", None))),
     )
     assessment = None if job.assessment is None else assess_in_session(job, session, source, work, manifest)
@@ -356,8 +357,8 @@ def _warn_of_exact_weights(schema: Schema, survey: Survey, verified: Verified) -
         )
 
 
-def _require_workable(rows: int, schema: Schema) -> None:
-    if not rows:
+def _require_workable(rows: int, schema: Schema, method: Method) -> None:
+    if not rows and not method.is_private:  # where it is private, nobody learns that there is nobody
         raise TableError("A table must have rows to be released.", found="no rows")
     if not schema.names(Role.QUASI):
         columns = schema.columns

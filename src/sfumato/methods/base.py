@@ -46,6 +46,7 @@ class Method(ABC):
     theory: ClassVar[str] = ""  # page of docs/theory that says what the method claims, from which source
     manifest_notes: ClassVar[Mapping[str, str]] = {}  # names that the plan's notes may contain, with their meanings
     one_row_per_person: ClassVar[bool] = False  # whether each released row corresponds to exactly one input row
+    is_private: ClassVar[bool] = False  # whether nothing but noisy measurements may depend on a cell
     block_effect: ClassVar[str] = (
         ""  # how a release in blocks differs from one in memory; "": the docs say what is seen
     )
@@ -142,7 +143,9 @@ BUILT_IN = {
     "mdav": Place("sfumato.methods.microaggregate.method", "Microaggregate"),
     "noise": Place("sfumato.methods.noise", "Noise"),
     "pram": Place("sfumato.methods.pram", "Pram"),
+    "private-boxes": Place("sfumato.methods.private_boxes.method", "PrivateBoxes"),
     "private-sample": Place("sfumato.methods.private_sample", "PrivateSample"),
+    "private-synthesis": Place("sfumato.methods.private_synthesis.method", "PrivateSynthesis"),
     "recode": Place("sfumato.methods.recode.method", "Recode"),
     "shuffle": Place("sfumato.methods.shuffle", "Shuffle"),
     "suppress": Place("sfumato.methods.suppress", "Suppress"),

@@ -100,6 +100,10 @@ class Analysis:
         """Return estimates without a guarantee, or None if no theory corrects what the method did."""
         if self.manifest is None or self.wide_boxes != "keep":
             return None
+        if self.manifest.is_measured and not wanted.has_errors:
+            from sfumato.release.private_estimates import estimate_privately
+
+            return estimate_privately(self.manifest, wanted)
         if not set(base_columns(wanted.columns)) & set(self.manifest.altered):
             return None
         from sfumato.release.corrected import correct

@@ -50,7 +50,10 @@ RECORDED = {
         Pseudonyms,
         SharedHistory,
     )
-} | {"ProbabilisticAnonymity": "sfumato.methods.generalize.population"}
+} | {
+    "ProbabilisticAnonymity": "sfumato.methods.generalize.population",
+    "MeasuredPrivacy": "sfumato.plan.claims.concentrated_privacy",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,7 +276,7 @@ class Manifest:
             altered=tuple(altered),
             unaltered=tuple(unaltered),
             repeated=tuple(repeated),
-            people_in=people_in,
+            people_in=None if any(claim.covers_every_output for claim in claims) else people_in,
             revealing=dict(revealing or {}),
             nodes=dict(nodes or {}),
         )
@@ -302,10 +305,16 @@ class Manifest:
         return tuple(column.name for column in self.columns if column.design is part)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether statistics are estimated from noisy measurements, which the notes tell."""
+        return "moments" in self.notes and "histograms" in self.notes
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """The released columns whose cells are sets of categories: generalized categorical quasi-identifiers."""
         quasi = [column for column in self.columns if column.role is Role.QUASI and not column.kind.is_numeric]
-        released = {column.name for column in self.released} - set(self.unaltered) - set(self.altered)
+        others = () if self.is_measured else (*self.unaltered, *self.altered)
+        released = {column.name for column in self.released}.difference(others)
         return tuple(column.name for column in quasi if column.name in released)
 
     def to_json(self) -> str:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
 from sfumato.plan.claims.containment import Containment
-from sfumato.table.intervals import high_name, is_interval, low_name
+from sfumato.table.intervals import high_name, is_interval, low_name, original_names
 
 if TYPE_CHECKING:
     from sfumato.plan.plan import Claim, Evidence, Finding
@@ -228,6 +228,9 @@ class ColumnComparison:
         return ColumnComparison(self.contains and other.contains, self.same and other.same, values)
 
 
+ALTERED = ColumnComparison(False, False, frozenset())
+
+
 @dataclass(frozen=True, repr=False)
 class ColumnChanges:
     """The columns that keep their name or are released as ranges, each compared with the original."""
@@ -238,6 +241,9 @@ class ColumnChanges:
     def of(cls, evidence: Evidence) -> ColumnChanges:
         """Compare one block."""
         released = evidence.released.kinds
+        if (evidence.origin < 0).any():  # rows that stand for nobody: no cell is that of a person
+            known = original_names(evidence.released.names, evidence.original.names)
+            return cls({name: ALTERED for name in known if name in evidence.original.kinds})
         shared = [name for name in evidence.released.names if name in evidence.original.kinds]
         before = evidence.original.select(shared).take(evidence.origin)
         ranges = [name for name in evidence.original.names if name not in released and is_interval(name, released)]

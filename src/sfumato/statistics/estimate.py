@@ -281,6 +281,9 @@ class Estimate:
         confidence, whatever the values in the boxes are. NaN if it was not asked for.
     confidence_by : str
         How the joined interval was computed.
+    probability : float or None
+        Probability with which ``low`` and ``high`` hold the statistic, over the noise of a differentially private
+        release; None if they are certain.
     numbers : Estimate
         The same estimate with dates as days (of timestamps, microseconds) since 1970-01-01, for further computations.
     gap : float
@@ -323,6 +326,7 @@ class Estimate:
     confidence_low: Quantity = math.nan
     confidence_high: Quantity = math.nan
     confidence_by: str = ""
+    probability: float | None = None
     _numbers: Estimate | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -336,7 +340,7 @@ class Estimate:
         nothing: dict[str, Any] = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
         low, high = (-math.inf, math.inf) if self.confidence else (math.nan, math.nan)
         nothing |= {"confidence_low": low, "confidence_high": high}
-        return replace(self, low=-math.inf, high=math.inf, _numbers=None, **nothing)
+        return replace(self, low=-math.inf, high=math.inf, probability=None, _numbers=None, **nothing)
 
     @property
     def gap(self) -> float:
@@ -360,7 +364,8 @@ class Estimate:
         ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
         rows = f"{self.records_text} records, {self.weighting}, of the {self.of}"
         rows += "".join(f"; {note}" for note in self.notes if note.startswith(ASSUMING))
-        return f"{self.name} = {quantity(self.value, self.unit)}, guaranteed {ends} ({rows})"
+        held = "guaranteed" if self.probability is None else f"with probability {self.probability:g}"
+        return f"{self.name} = {quantity(self.value, self.unit)}, {held} {ends} ({rows})"
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -147,10 +147,10 @@ def run(plan: Plan, table: Table, *, batch_rows: int | None = None) -> MemoryWor
     released, origins, traces = [], [], []
     for number in range(plan.blocks):
         rows = order[starts[number] : starts[number + 1]]
-        if rows.size:
+        if rows.size or plan.blocks == 1:
             outcome = plan.transform(table if plan.blocks == 1 else table.take(rows), number)
             released.append(outcome.released)
-            origins.append(rows[outcome.origin])
+            origins.append(outcome.origin if plan.blocks == 1 else rows[outcome.origin])
             traces.append(outcome.trace)
     arrow = pa.concat_tables([part.arrow for part in released])
     evidence = Evidence(Table(arrow, released[0].kinds), table, np.concatenate(origins))

@@ -1,0 +1,192 @@
+"""Measure each column alone, and merge what is rare: the codes that the model works with.
+
+A grid of more than 128 cells is counted in blocks of 32 cells first, and only blocks that clearly hold people are
+counted cell by cell. The result is a partition of the codes into *leaves*, each with a noisy count. Leaves are merged
+into *bins*: those of a number with their neighbours until the bins hold about equally many people, and rare categories
+with each other (McKenna, Miklau & Sheldon 2021). Released values are drawn from the leaves of a bin in proportion to
+their noisy counts. All of this uses noisy counts only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.methods.private_columns import CategoryDomain
+from sfumato.methods.private_synthesis.attributes import Attribute, Numbers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.private_synthesis.budget_spending import Spending
+
+FINE_CELLS = 128  # a grid of at most this many cells is counted at once, a larger one where people are
+BLOCK = 32  # cells of a large grid that are counted together first
+CLEAR = 3.0  # standard deviations of noise above which a count is clearly not 0
+CLEARLY_MISSING = 4.0  # the same for missing values: a column without any has none by chance in 1 of 30,000 releases
+FEWEST_BINS, MOST_BINS = 4, 40
+
+
+@dataclass(frozen=True, repr=False)
+class Leaves:
+    """The parts of an attribute's codes that were counted; the last leaf is that of missing values."""
+
+    first: NDArray[np.int64]  # first and last code of each leaf
+    last: NDArray[np.int64]
+    counts: NDArray[np.float64]  # noisy
+    sigma: float  # standard deviation of the noise of each count
+
+    @property
+    def widths(self) -> NDArray[np.int64]:
+        """Number of codes of each leaf."""
+        return self.last - self.first + 1
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether clearly some values are missing; if not, none is released."""
+        return bool(self.counts[-1] > CLEARLY_MISSING * self.sigma)
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredColumn:
+    """An attribute with its leaves, and the bin of each leaf."""
+
+    attribute: Attribute
+    leaves: Leaves
+    bins: NDArray[np.int64]  # of each leaf
+
+    @property
+    def size(self) -> int:
+        """Number of bins."""
+        return int(self.bins.max()) + 1
+
+    @cached_property
+    def leaf_of_code(self) -> NDArray[np.int64]:
+        """The leaf of each code."""
+        return np.repeat(np.arange(len(self.bins)), self.leaves.widths)
+
+    @cached_property
+    def shares(self) -> NDArray[np.float64]:
+        """The share of each leaf in its bin; equal shares in a bin without people."""
+        positive = np.maximum(self.leaves.counts, 0.0)
+        positive[-1] *= self.leaves.has_missing
+        totals = np.bincount(self.bins, weights=positive)[self.bins]
+        equal = self.leaves.widths / np.bincount(self.bins, weights=self.leaves.widths)[self.bins]
+        return np.where(totals > 0.0, positive / np.where(totals > 0.0, totals, 1.0), equal)
+
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        """The leaves without that of missing values, those of a bin side by side."""
+        return np.argsort(self.bins[:-1], kind="stable")
+
+    @property
+    def histogram(self) -> dict[str, Any]:
+        """The noisy counts of the leaves, as a manifest tells them; categories of a bin are side by side."""
+        domain, leaves = self.attribute.domain, self.leaves
+        if isinstance(self.attribute, Numbers):
+            ends = self.attribute.ends
+            parts: dict[str, list[Any]] = {"edges": [*ends[leaves.first[:-1]].tolist(), float(ends[-1])]}
+        else:
+            words = domain.categories if isinstance(domain, CategoryDomain) else ()
+            parts = {"categories": [words[place] for place in self._order]}
+        counts = [*leaves.counts[self._order].tolist(), float(leaves.counts[-1])]
+        return {**parts, "kind": str(domain.kind), "counts": counts, "sigma": leaves.sigma}
+
+    @property
+    def ranges(self) -> list[list[int]]:
+        """The first place, and the place after the last, of each bin in the histogram.
+
+        Missing values are a bin of their own if they clearly are there; otherwise it is not told in which bin they are.
+        """
+        sizes = np.bincount(self.bins[:-1], minlength=self.size)
+        first, end = np.cumsum(sizes) - sizes, np.cumsum(sizes)
+        alone = sizes == 0  # only missing values
+        first[alone], end[alone] = len(self.bins) - 1, len(self.bins)
+        return [first.tolist(), end.tolist()]
+
+    def bin_codes(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the bin of each code."""
+        return self.bins[self.leaf_of_code[codes]]
+
+    @property
+    def bin_counts(self) -> NDArray[np.float64]:
+        """Noisy count of each bin."""
+        return np.bincount(self.bins, weights=self.leaves.counts, minlength=self.size).astype(np.float64)
+
+    @property
+    def bin_variances(self) -> NDArray[np.float64]:
+        """Variance of the noise of each bin."""
+        return self.leaves.sigma**2 * np.bincount(self.bins, minlength=self.size).astype(np.float64)
+
+
+def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
+    """Measure one column with the budget ρ."""
+    counts = np.bincount(codes, minlength=attribute.values + 1)
+    if isinstance(attribute, Numbers) and attribute.values > FINE_CELLS:
+        return _measure_by_blocks(counts, spending, rho)
+    answer = spending.measure(counts, rho)
+    places = np.arange(len(counts))
+    return Leaves(places, places, answer.numbers.astype(np.float64), answer.sigma)
+
+
+def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
+    """Return the leaves of a large grid: blocks of cells, and the cells of blocks that clearly hold people.
+
+    The cells of a block are moved together to the count of the block, which is known better than their sum (least
+    squares). Their errors are then negatively correlated, so that the sum of their variances overstates that of sums.
+    """
+    cells = len(counts) - 1
+    starts = np.arange(0, cells, BLOCK)
+    in_blocks = spending.measure(np.append(np.add.reduceat(counts[:-1], starts), counts[-1]), rho / 2.0)
+    split = in_blocks.numbers[:-1] > CLEAR * in_blocks.sigma * np.sqrt(BLOCK) / 2.0  # the noise of half of the cells
+    in_cells = spending.measure(np.where(np.repeat(split, BLOCK)[:cells], counts[:-1], 0), rho / 2.0)
+    leaves: list[tuple[int, int, float]] = []
+    for block, start in enumerate(starts.tolist()):
+        end, whole = min(start + BLOCK, cells), float(in_blocks.numbers[block])
+        if split[block]:
+            own = in_cells.numbers[start:end]
+            moved = own + (whole - float(own.sum())) / (end - start + 1)
+            leaves.extend((cell, cell, float(moved[cell - start])) for cell in range(start, end))
+        else:
+            leaves.append((start, end - 1, whole))
+    leaves.append((cells, cells, float(in_blocks.numbers[-1])))
+    first, last, noisy = (np.array(one) for one in zip(*leaves, strict=True))
+    return Leaves(first, last, noisy, max(in_blocks.sigma, in_cells.sigma))
+
+
+def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
+    """Merge leaves into bins: about ``bins`` of them if it is a number."""
+    merged = _merge_neighbours(leaves, bins) if isinstance(attribute, Numbers) else _merge_rare(leaves)
+    return MeasuredColumn(attribute, leaves, merged)
+
+
+def _merge_neighbours(leaves: Leaves, bins: int) -> NDArray[np.int64]:
+    """Return the bin of each leaf of a number; missing values are a bin of their own if there clearly are any."""
+    positive = np.maximum(leaves.counts[:-1], 0.0)
+    reached = np.cumsum(positive) - positive / 2.0  # of the middle of each leaf
+    place = np.floor(reached / max(positive.sum(), 1.0) * bins).astype(np.int64)
+    numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
+    if leaves.has_missing:
+        return np.append(numbers, numbers[-1] + 1)
+    return np.append(numbers, np.argmin(np.bincount(numbers, weights=positive)))
+
+
+def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
+    """Return the bin of each category: rare ones share a bin if they clearly are people, or else join the smallest."""
+    common = np.append(leaves.counts[:-1] > CLEAR * leaves.sigma, leaves.has_missing)
+    if not common.any():
+        return np.zeros(len(leaves.counts), dtype=np.int64)
+    numbers = np.cumsum(common) - 1
+    rest = int(common.sum())
+    rare = leaves.counts[~common]
+    if rare.sum() <= CLEAR * leaves.sigma * np.sqrt(len(rare)):
+        rest = int(numbers[np.argmin(np.where(common, leaves.counts, np.inf))])
+    return np.where(common, numbers, rest)
+
+
+def count_bins(rows: float, sigma: float) -> int:
+    """Return how many bins a number gets, so that a cell of two numbers holds about as many people as its noise."""
+    return int(np.clip(round(np.sqrt(max(rows, 1.0) / sigma)), FEWEST_BINS, MOST_BINS))

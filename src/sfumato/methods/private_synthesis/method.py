@@ -1,0 +1,288 @@
+"""Private synthesis: rows drawn from a graphical model of noisy marginals, with a proof of differential privacy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import OptionError
+from sfumato.methods.base import Method
+from sfumato.methods.options import reported_option
+from sfumato.methods.private_columns import Domain, domains_of, find_categories, find_ends, limit_rows, split_budget
+from sfumato.methods.private_synthesis.attributes import attribute_of
+from sfumato.methods.private_synthesis.budget_spending import Spending
+from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
+from sfumato.methods.private_synthesis.inference import join_measurements, variance_of_total
+from sfumato.methods.private_synthesis.measured_columns import (
+    Leaves,
+    MeasuredColumn,
+    bin_column,
+    count_bins,
+    measure_column,
+)
+from sfumato.methods.private_synthesis.selection import PairSelection
+from sfumato.params import Checked, Choice, Number, OrNone, Probability, Whole
+from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
+from sfumato.plan.claims.rows import ColumnsAllowed
+from sfumato.plan.plan import Claim, Outcome, Plan
+from sfumato.statistics.conditions import base_columns
+from sfumato.statistics.language import parse
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.methods.private_synthesis.attributes import Attribute
+    from sfumato.methods.private_synthesis.inference import Fitted, Measurement
+    from sfumato.methods.private_synthesis.junction_tree import Clique
+    from sfumato.plan.survey import Survey
+    from sfumato.randomness import Randomness
+    from sfumato.schema.schema import Schema
+    from sfumato.statistics.statistic import Statistic
+
+DOMAIN_SHARE = 0.05  # of the budget, for each column whose domain has to be found
+MOST_DOMAIN_SHARE = 0.3  # of the budget, for all of them
+COLUMN_SHARE = 0.1  # of the rest, for the counts of single columns
+CHANCE_SHARE = 0.5  # of δ, if categories have to be found
+KEPT_WEIGHT = 4  # of pairs of columns that a kept statistic needs, against 1 of the others
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateSynthesis(Method):
+    """Release synthetic rows with a proof: (ε, δ)-differential privacy.
+
+    Noisy counts of single columns and of chosen pairs of columns are measured. A graphical model is fitted to them, and
+    the rows are drawn from the model. Whether a person took part changes the probability of any release by a factor of
+    at most e^ε, except with probability δ. Nothing else about the people is released: the number of rows is noisy, and
+    the values are those of the declared domain of their column.
+
+    ========  =================================================================================================
+    ``kind``  what is measured
+    ========  =================================================================================================
+    "aim"     pairs that the model misses most, one after the other, until the budget is spent (AIM)
+    "mst"     a spanning tree of the pairs that depend on each other most (MST); faster, and less accurate
+    ========  =================================================================================================
+
+    Every column needs a role, and its domain should be declared: ``domain`` for numbers, ``order`` or a pandas
+    Categorical (an Arrow dictionary) for categories. A domain that is not declared is found privately, which costs a
+    part of the budget. Values outside the domain count as its nearest end, or as missing.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, sfumato as sf
+    >>> age = np.random.default_rng(0).integers(18, 90, 5000)
+    >>> sex = pd.Categorical(np.where(age % 2, "f", "m"), categories=["f", "m"])
+    >>> people = pd.DataFrame({"age": age, "sex": sex, "retired": age > 66})
+    >>> schema = {"age": {"role": "quasi", "domain": [0, 99]}, "sex": "quasi", "retired": "quasi"}
+    >>> release = sf.PrivateSynthesis(epsilon=1.0, delta=1e-6).release(people, schema=schema)
+    >>> release.manifest.guarantee
+    '(1, 1e-06)-differentially private for one row'
+    >>> bool(abs(release.table.numbers("age").mean() - age.mean()) < 3.0)
+    True
+    """
+
+    name: ClassVar[str] = "private-synthesis"
+    theory: ClassVar[str] = "private-synthesis"
+    is_private: ClassVar[bool] = True
+    manifest_notes: ClassVar[Mapping[str, str]] = {
+        "rho": "budget in zero-concentrated differential privacy, and how much of it was spent",
+        "moments": "noisy number of rows, with the standard deviation of the noise",
+        "histograms": "noisy counts of the parts of each column that were counted, missing values last",
+        "bins": "first part, and end, of each bin of a column in the model",
+        "pairs": "noisy counts of pairs of bins, for pairs of columns that were measured",
+        "model cells": "number of cells of the model",
+    }
+
+    epsilon: float = reported_option(
+        Number(above=0.0),
+        "Privacy loss ε: one person changes the probability of any release by a factor of at most e^ε, except with "
+        "probability δ.",
+        default=1.0,
+        strengths=(10.0, 4.0, 1.0, 0.5, 0.25),
+    )
+    delta: float = reported_option(
+        Probability(),
+        "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of people.",
+        default=1e-6,
+    )
+    keep: Sequence[str | Statistic] | None = reported_option(
+        OrNone(Checked("list of statistics", lambda value, name: _require_list(value))),
+        'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]: the columns that they need, and '
+        "pairs of them, are measured with preference. None: all pairs of columns are equally important.",
+        default=None,
+    )
+    kind: Literal["aim", "mst"] = reported_option(
+        Choice(("aim", "mst")), "How the pairs of columns that are measured are chosen.", default="aim"
+    )
+    rows_per_person: int = reported_option(
+        Whole(at_least=1),
+        "Largest number of rows of a person that are used, if a column has the role person: others are left out at "
+        "random. More rows need more noise.",
+        default=1,
+        unit="rows",
+    )
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PrivateSynthesisPlan:
+        """Measure, fit the model and draw the rows: the plan holds nothing that depends on a person without noise."""
+        names = tuple(column.name for column in schema.columns)
+        weights = self._weigh(names)
+        most = self.rows_per_person if schema.person is not None else 1
+        table = limit_rows(survey.sample.table, schema.person, most, randomness.stream("rows of people"))
+        declared = domains_of(table, schema)
+        unknown = [name for name, domain in declared.items() if domain is None and _is_text(table, name)]
+        promise = MeasuredPrivacy.of(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            columns=names,
+            rows_per_person=self.rows_per_person if schema.person is not None else None,
+            chance=CHANCE_SHARE * self.delta if unknown else 0.0,
+        )
+        spending = Spending(Fraction(promise.rho), most)
+        domains = _find_domains(declared, table, spending, promise.chance / max(1, len(unknown)))
+        selection = _measure(domains, table, spending, weights)
+        fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
+        released = _draw(selection.columns, fitted, names, randomness.stream("synthetic rows"))
+        return PrivateSynthesisPlan(released=released, promise=promise, method_notes=_notes(selection, fitted))
+
+    def _weigh(self, names: Sequence[str]) -> dict[frozenset[str], int]:
+        """Return the weight of columns and pairs of columns that kept statistics need."""
+        kept = [base_columns(parse(one, names=names).columns) for one in self.keep or ()]
+        needed = [
+            frozenset(some) for columns in kept for size in (1, 2) for some in combinations(sorted(columns), size)
+        ]
+        return dict.fromkeys(needed, KEPT_WEIGHT)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PrivateSynthesisPlan(Plan):
+    """The drawn rows, which are those of nobody."""
+
+    released: Table
+    promise: MeasuredPrivacy
+    method_notes: Mapping[str, Any]
+
+    @property
+    def needs_whole_table(self) -> bool:
+        return True
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        return Outcome(self.released, np.full(self.released.rows, -1))
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        return (self.promise, ColumnsAllowed(names=self.promise.columns))
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        return self.method_notes
+
+
+def _find_domains(
+    declared: Mapping[str, Domain | None], table: Table, spending: Spending, chance: float
+) -> list[Domain]:
+    """Return the domains of all columns; those that are not declared are found with a part of the budget."""
+    missing = sum(domain is None for domain in declared.values())
+    rho = min(DOMAIN_SHARE, MOST_DOMAIN_SHARE / max(1, missing)) * spending.left
+    found = []
+    for name, domain in declared.items():
+        if domain is not None:
+            found.append(domain)
+            continue
+        spending.spend(Fraction(rho))
+        if _is_text(table, name):
+            found.append(find_categories(table, name, rho=rho, delta=chance, rows_per_person=spending.rows_per_person))
+        else:
+            found.append(find_ends(table, name, rho=rho, rows_per_person=spending.rows_per_person))
+    return found
+
+
+def _measure(
+    domains: Sequence[Domain], table: Table, spending: Spending, weights: Mapping[frozenset[str], int]
+) -> PairSelection:
+    """Measure each column, merge what is rare, and return the columns ready for the choice of pairs."""
+    attributes = [attribute_of(domain) for domain in domains]
+    codes = [attribute.encode(table) for attribute in attributes]
+    share = COLUMN_SHARE if len(domains) > 1 else 1.0
+    parts = [float(weights.get(frozenset([domain.name]), 1)) for domain in domains]
+    shares = split_budget(share * spending.left, parts)
+    leaves = [
+        measure_column(attribute, own, spending, rho)
+        for attribute, own, rho in zip(attributes, codes, shares, strict=True)
+    ]
+    columns = _bin(attributes, leaves, spending)
+    order = sorted(range(len(columns)), key=lambda place: columns[place].size)
+    columns = [columns[place] for place in order]
+    return PairSelection(
+        columns=columns,
+        codes=[column.bin_codes(codes[place]) for column, place in zip(columns, order, strict=True)],
+        weights=_number_pairs(columns, weights),
+        spending=spending,
+    )
+
+
+def _bin(attributes: Sequence[Attribute], leaves: Sequence[Leaves], spending: Spending) -> list[MeasuredColumn]:
+    rows = float(np.mean([own.counts.sum() for own in leaves]))
+    pairs = max(1, math.comb(len(leaves), 2))
+    sigma = spending.rows_per_person * math.sqrt(pairs / (2.0 * spending.left)) if spending.left > 0.0 else 1.0
+    bins = count_bins(rows, sigma)
+    return [bin_column(attribute, own, bins) for attribute, own in zip(attributes, leaves, strict=True)]
+
+
+def _number_pairs(columns: Sequence[MeasuredColumn], weights: Mapping[frozenset[str], int]) -> dict[Clique, int]:
+    names = [column.attribute.domain.name for column in columns]
+    pairs = {pair: weights.get(frozenset(names[one] for one in pair), 1) for pair in combinations(range(len(names)), 2)}
+    return {pair: weight for pair, weight in pairs.items() if weight > 1}
+
+
+def _draw(
+    columns: Sequence[MeasuredColumn], fitted: Fitted, names: Sequence[str], generator: np.random.Generator
+) -> Table:
+    """Draw rows from the model, a leaf for each bin, and a value for each leaf."""
+    drawn = draw_rows(fitted.calibrated, max(1, round(fitted.total)), generator)
+    cells = {}
+    for column, bins in zip(columns, drawn, strict=True):
+        shares = np.zeros((column.size, len(column.bins)))
+        shares[column.bins, np.arange(len(column.bins))] = column.shares
+        leaf = draw_systematically(shares, bins, generator)
+        first, last = column.leaves.first[leaf], column.leaves.last[leaf]
+        cells[column.attribute.domain.name] = column.attribute.decode(first, last, generator)
+    kinds = {column.attribute.domain.name: column.attribute.domain.kind for column in columns}
+    return Table(pa.table({name: cells[name] for name in names}), {name: kinds[name] for name in names})
+
+
+def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
+    names = [column.attribute.domain.name for column in selection.columns]
+    joined = join_measurements(selection.measurements)
+    rows = {"columns": [], "order": 1, "centers": [], "halves": [], "sums": [fitted.total], "grid": 1}
+    return {
+        "rho": {"budget": float(selection.spending.rho), "spent": float(selection.spending.spent)},
+        "moments": [{**rows, "sigma": math.sqrt(variance_of_total(selection.measurements))}],
+        "histograms": {name: column.histogram for name, column in zip(names, selection.columns, strict=True)},
+        "bins": {name: column.ranges for name, column in zip(names, selection.columns, strict=True)},
+        "pairs": [_note_pair(one, names) for one in joined if len(one.clique) > 1],
+        "model cells": sum(belief.size for belief in fitted.calibrated.beliefs),
+    }
+
+
+def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
+    columns = [names[place] for place in one.clique]
+    return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
+
+
+def _is_text(table: Table, name: str) -> bool:
+    return table.kinds[name] in (Kind.NOMINAL, Kind.ORDERED)
+
+
+def _require_list(value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise OptionError("keep must be a list of statistics.", found=type(value).__name__, fix='keep=["mean(age)"]')

@@ -1,0 +1,136 @@
+"""Choose and measure pairs of columns: adaptively (AIM) or as a spanning tree (MST).
+
+AIM (McKenna, Mullins, Sheldon & Miklau 2022): in each round the pair r with the best score
+
+    w_r (‖M_r(people) − M_r(model)‖₁ − √(2/π) σ n_r),   n_r the number of cells of r,
+
+is chosen by the exponential mechanism among those that keep the junction tree small, and measured with noise of the
+standard deviation σ; the model is fitted again. If a round moves the model less than its noise, σ is halved and ε of
+the choice doubled. MST (McKenna, Miklau & Sheldon 2021): a maximum spanning tree of the pairs by their distance from
+independence is chosen edge by edge, and its edges are measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.methods.private_columns import split_budget
+from sfumato.methods.private_synthesis.inference import Fitted, Measurement, fit_model
+from sfumato.methods.private_synthesis.junction_tree import Clique, count_tree_cells
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sfumato.methods.private_synthesis.budget_spending import Spending
+    from sfumato.methods.private_synthesis.measured_columns import MeasuredColumn
+
+LARGEST_MODEL = 500_000  # cells of all cliques: it decides time and memory
+SMALLEST_MODEL = 20_000  # cells that the first rounds may already use
+ROUNDS_PER_COLUMN = 6  # of the first, noisiest plan of AIM
+CHOICE_SHARE = 0.1  # share of a round's budget that is spent on the choice
+LEAST_SHARE = 1e-6  # of the budget that is worth another round
+FIT_ROUNDS = 30  # of the fit after each measurement; it starts from the last one
+LAST_ROUNDS = 300
+ABSOLUTE = math.sqrt(2.0 / math.pi)  # mean absolute value of standard normal noise
+
+
+@dataclass(repr=False)
+class PairSelection:
+    """The people as bins of columns, the measurements so far and the model fitted to them."""
+
+    columns: Sequence[MeasuredColumn]  # by ascending number of bins
+    codes: Sequence[NDArray[np.int64]]  # bin of each row, for each column
+    weights: Mapping[Clique, int]  # of pairs; 1 if a pair is not named
+    spending: Spending
+
+    def __post_init__(self) -> None:
+        self.sizes = [column.size for column in self.columns]
+        self.pairs: list[Clique] = list(combinations(range(len(self.columns)), 2))
+        self.measurements = [
+            Measurement((place,), column.bin_counts, column.bin_variances) for place, column in enumerate(self.columns)
+        ]
+        self.counts = {pair: self._count(pair) for pair in self.pairs}
+        self.fitted = self._fit(None)
+
+    def _count(self, pair: Clique) -> NDArray[np.int64]:
+        first, second = pair
+        shape = self.sizes[first], self.sizes[second]
+        cells = self.codes[first] * shape[1] + self.codes[second]
+        return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
+
+    def _fit(self, start: Fitted | None, rounds: int = FIT_ROUNDS) -> Fitted:
+        return fit_model(self.sizes, self.measurements, start=start.parameters if start else None, rounds=rounds)
+
+    def select_adaptively(self) -> Fitted:
+        """Measure pairs by AIM until the budget is spent, and fit the last model thoroughly."""
+        if not self.pairs:
+            return self._fit(self.fitted, LAST_ROUNDS)
+        whole = self.spending.left
+        planned = whole / min(ROUNDS_PER_COLUMN * len(self.columns), 2 * len(self.pairs))
+        while (left := self.spending.left) > LEAST_SHARE * whole:
+            planned = left if left < 2.0 * planned else planned
+            limit = max(SMALLEST_MODEL, LARGEST_MODEL * (1.0 - (left - planned) / whole))
+            if self._measure_next(planned, int(limit)):
+                planned *= 4.0
+        return self._fit(self.fitted, LAST_ROUNDS)
+
+    def _measure_next(self, rho: float, limit: int) -> bool:
+        """Choose and measure one pair; return whether the model moved less than its noise."""
+        for_choice, for_counts = split_budget(rho, [CHOICE_SHARE, 1.0 - CHOICE_SHARE])
+        sigma = self.spending.rows_per_person * math.sqrt(0.5 / for_counts)
+        pairs = self._affordable(limit)
+        expected = [self.fitted.counts(pair) for pair in pairs]
+        allowances = [ABSOLUTE * sigma * one.size for one in expected]
+        place = self._choose(pairs, expected, allowances, for_choice)
+        pair, before = pairs[place], expected[place]
+        self.measure(pair, for_counts)
+        self.fitted = self._fit(self.fitted)
+        return bool(np.abs(self.fitted.counts(pair) - before).sum() <= allowances[place])
+
+    def _choose(
+        self,
+        pairs: Sequence[Clique],
+        expected: Sequence[NDArray[np.float64]],
+        allowances: Sequence[float],
+        rho: float,
+    ) -> int:
+        weights = [self.weights.get(pair, 1) for pair in pairs]
+        return self.spending.choose([self.counts[pair] for pair in pairs], expected, allowances, weights, rho)
+
+    def _affordable(self, limit: int) -> list[Clique]:
+        """Return the pairs with which the junction tree has at most so many cells; measured ones always."""
+        measured = {one.clique for one in self.measurements}
+        return [
+            pair for pair in self.pairs if pair in measured or count_tree_cells(self.sizes, [*measured, pair]) <= limit
+        ]
+
+    def measure(self, pair: Clique, rho: float) -> None:
+        """Measure a pair with the budget ρ."""
+        answer = self.spending.measure(self.counts[pair].ravel(), rho)
+        counts = answer.numbers.reshape(self.counts[pair].shape).astype(np.float64)
+        self.measurements.append(Measurement(pair, counts, np.full(counts.shape, answer.sigma**2)))
+
+    def select_tree(self) -> Fitted:
+        """Measure a maximum spanning tree of pairs (MST): half of the budget for its choice, half for its counts."""
+        edges = len(self.columns) - 1
+        if not edges:
+            return self._fit(self.fitted, LAST_ROUNDS)
+        expected = {pair: self.fitted.counts(pair) for pair in self.pairs}
+        group = list(range(len(self.columns)))  # of columns that the tree already connects
+        chosen = []
+        share = self.spending.left / (2.0 * edges)
+        for _ in range(edges):
+            open_pairs = [pair for pair in self.pairs if group[pair[0]] != group[pair[1]]]
+            allowed = [0.0] * len(open_pairs)
+            pair = open_pairs[self._choose(open_pairs, [expected[one] for one in open_pairs], allowed, share)]
+            chosen.append(pair)
+            group = [group[pair[0]] if one == group[pair[1]] else one for one in group]
+        for done, pair in enumerate(chosen):
+            self.measure(pair, self.spending.left / (edges - done))
+        return self._fit(self.fitted, LAST_ROUNDS)
