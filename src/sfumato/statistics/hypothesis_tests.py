@@ -23,7 +23,7 @@ from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.estimate_records import TestEstimate
 from sfumato.statistics.moment_statistics import Correlation, Mean, Variance
-from sfumato.statistics.statistic import ConditionalStatistic, Statistic
+from sfumato.statistics.statistic import ConditionalStatistic, Statistic, compute_in_groups
 from sfumato.statistics.tallies import Count
 from sfumato.statistics.weighted_boxes import Unseen
 
@@ -77,7 +77,7 @@ class Test(Statistic):
     def estimate_in(self, table: CountedBoxes, deadline: Deadline) -> Estimate:
         plain = replace(table, calendars={}, unseen=None)
         rows = plain.rows_meeting(plain.clauses([], self._complete))
-        found = self.examine(plain, deadline)
+        found = compute_in_groups(self, lambda: self.examine(plain, deadline))
         value, p_value = float(found.value), float(found.p_value)
         slack = 1e-10 * (1.0 + abs(value)) if math.isfinite(value) else 0.0
         return TestEstimate(

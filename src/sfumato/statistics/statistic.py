@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -307,6 +307,21 @@ def estimate(
 ) -> tuple[Estimate, ...]:
     """Return one Estimate per part of the statistic."""
     return statistic.estimate_parts(intervals, budget)
+
+
+Result = TypeVar("Result")
+
+
+def compute_in_groups(statistic: Statistic, compute: Callable[[], Result]) -> Result:
+    """Return what is computed for the groups of a statistic; a group that is refused has a value in its name."""
+    try:
+        return compute()
+    except StatisticError as refused:
+        if refused.message.startswith(str(statistic)):
+            raise
+    raise StatisticError(
+        f"{statistic} needs enough complete records in every group.", found="a group without such records"
+    )
 
 
 def enclose(statistic: Statistic, intervals: CountedBoxes, budget: EstimateBudget | None = None) -> Enclosure:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from sfumato.statistics.conditions import ALWAYS, Condition, Predicate, quote
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.estimate_records import TestEstimate
-from sfumato.statistics.statistic import OneColumn, Statistic
+from sfumato.statistics.statistic import OneColumn, Statistic, compute_in_groups
 from sfumato.statistics.units import Calendar, Counts, Dates, NoDates, Unit
 from sfumato.statistics.weighted_boxes import Unseen, WeightedBoxes
 
@@ -242,7 +243,10 @@ class LogRank(Statistic):
             raise StatisticError(f"{self} needs times that are numbers, and records without sampling weights.")
         survival = Survival(self.time, self.event, np.inf)
         conditions = [Condition((Predicate(self.group, "=", str(level)),)) for level in table.levels(self.group)]
-        sides = [survival.records_where(table, self.condition.joined(one)) for one in conditions]
+        sides = [
+            compute_in_groups(self, partial(survival.records_where, table, self.condition.joined(one)))
+            for one in conditions
+        ]
         if len(sides) != 2:
             raise StatisticError(f"{self} needs two groups.", found=f"{len(sides)}")
         for one in sides:

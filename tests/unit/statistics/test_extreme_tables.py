@@ -58,3 +58,36 @@ def test_every_statistic_is_computed_or_refused(rows, width, kind):
             continue
         answered += 1
     assert answered >= 8 or kind == "missing"
+
+
+def draw_cells(values, rows, generator):
+    """Cells with many missing ones, so that groups lack records."""
+    return [None if generator.random() < 0.4 else value for value in generator.choice(values, rows).tolist()]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_refusal_names_a_category(seed):
+    generator = np.random.default_rng(seed)
+    rows, words = int(generator.integers(1, 7)), ["Zq7red", "Zq7teal", "Zq7b"][: int(generator.integers(1, 4))]
+    columns = {name: draw_cells(words, rows, generator) for name in ("g", "h")}
+    columns |= {name: draw_cells([0.0, 1.0, 2.5], rows, generator) for name in ("x", "y", "e")}
+    kinds = dict.fromkeys(("g", "h"), pa.string()) | dict.fromkeys(("x", "y", "e"), pa.float64())
+    boxes = sf.read_release(pa.table({name: pa.array(cells, kinds[name]) for name, cells in columns.items()}))
+    asked = [lambda text=text: boxes.estimate(text, confidence=0.9, budget=QUICK) for text in STATISTICS]
+    asked += [
+        lambda formula=formula, family=family: boxes.fit(formula, family=family, budget=QUICK)
+        for formula, family in (
+            *MODELS,
+            ("x ~ C(g) + C(h)", "gaussian"),
+            ("e ~ C(g)", "binomial"),
+            ("e ~ C(g)", "poisson"),
+        )
+    ]
+    asked += [
+        lambda text=text: boxes.estimate(text) for text in ("mean(x) by g, h", "median(x) by g", "corr(x, y) by g")
+    ]
+    for ask in asked:
+        try:
+            ask()
+        except SfumatoError as refused:
+            assert "Zq7" not in str(refused)
