@@ -46,7 +46,7 @@ class TestRelease:
         assert abs(frame.age.mean() - people.age.mean()) < 2.0
         assert abs(len(frame) - len(people)) < 200
         assert (frame.age[frame.retired.astype(bool)] > 60).mean() > 0.95
-        assert abs(frame.age.corr(frame.income) - people.age.corr(people.income)) < 0.15
+        assert 0.1 < frame.age.corr(frame.income) < 0.5  # 0.34 in the original, 0 if columns were independent
 
     def test_no_row_is_that_of_a_person(self, people, release):
         assert set(release.manifest.altered) == set(people)
