@@ -148,13 +148,12 @@ class Job:
     @property
     def _as_declared(self) -> FittedTable:
         """The table with cells as the schema declares them, for a method whose release tells nothing else."""
-        if isinstance(self.source, FittedTable) and self.schema is None:
-            return self.source
         from sfumato.methods.private_columns import read_as_declared
 
+        if isinstance(self.source, FittedTable):
+            return read_as_declared(self.source.table, self.schema or self.source.schema)
         is_typed = not isinstance(self.source, FileSource) or Path(self.source.path).suffix.lower() in TYPED
-        table = self.source.table if isinstance(self.source, FittedTable) else as_table(self.source)
-        return read_as_declared(table, self.schema, is_typed=is_typed)
+        return read_as_declared(as_table(self.source), self.schema, is_typed=is_typed)
 
     def pay(self, table: Table, schema: Schema) -> None:
         """Pay for the release of this table from the budget; raise, before any work, if it is spent."""
