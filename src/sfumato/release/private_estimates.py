@@ -36,15 +36,12 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.statistic import Statistic
 
-PROBABILITY = 0.95  # of the intervals, unless another is asked for
 NOTE = "numbers outside their domain count as its ends"
 MOST_ROUNDS = 60  # of an iteration that bounds the size of coefficients
 Ends = tuple[float, float, float]  # value, low, high
 
 
-def estimate_privately(
-    manifest: Manifest, wanted: Statistic, probability: float = PROBABILITY
-) -> tuple[Any, ...] | None:
+def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float) -> tuple[Any, ...] | None:
     """Return the estimates of the parts of a statistic; None if the release has not measured what it needs."""
     estimates = []
     for part in wanted.parts():

@@ -155,6 +155,8 @@ def test_an_estimate_says_with_which_probability_it_holds():
         assert found.probability == 0.95
         assert found.low <= found.high
         assert "with probability 0.95" in str(found)
+        surer = release.estimate(text, probability=0.999)
+        assert surer.low <= found.low <= found.high <= surer.high
 
 
 def test_the_budget_is_split_exactly():
