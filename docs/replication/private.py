@@ -108,7 +108,8 @@ HEAD = """\
 Widths of the intervals of kept statistics: certain ones of `Boxes`, and those of `PrivateBoxes`, which hold with
 probability 0.95, at δ = 10⁻⁶ (median of {runs} releases). Written by `python docs/replication/private.py`.
 
-Noise does not grow with the table: the larger it is, the less a proof costs. Domains were declared without looking at the tables: ages from 0 to 120, hours from 0 to 100.
+Noise does not grow with the table: the larger it is, the less a proof costs. Domains were declared
+without looking at the tables: ages from 0 to 120, hours from 0 to 100.
 
 """
 
