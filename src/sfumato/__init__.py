@@ -79,6 +79,7 @@ FACE: dict[str, dict[str, str]] = {
         "DuckDB": "sfumato.engines.duckdb.engine",
         "Spark": "sfumato.engines.spark.engine",
         "SearchBudget": "sfumato.methods.search_budget",
+        "PrivacyBudget": "sfumato.release.privacy_budget",
     },
     "Errors": {
         "SfumatoError": "sfumato.errors",

@@ -21,6 +21,7 @@ from sfumato.methods.microaggregate.method import Microaggregate as Microaggrega
 from sfumato.methods.noise import Noise as Noise
 from sfumato.methods.optimal_groups import OptimalGroups as OptimalGroups
 from sfumato.methods.pram import Pram as Pram
+from sfumato.methods.private_boxes.method import PrivateBoxes as PrivateBoxes
 from sfumato.methods.private_sample import PrivateSample as PrivateSample
 from sfumato.methods.quantiles import Quantiles as Quantiles
 from sfumato.methods.quantiles import privacy_utility_curve as privacy_utility_curve
@@ -42,6 +43,7 @@ from sfumato.release.assessment import Assessment as Assessment
 from sfumato.release.composition import Composition as Composition
 from sfumato.release.composition import compose as compose
 from sfumato.release.linked import LinkedRelease as LinkedRelease
+from sfumato.release.privacy_budget import PrivacyBudget as PrivacyBudget
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
 from sfumato.release.synthetic import CombinedEstimate as CombinedEstimate

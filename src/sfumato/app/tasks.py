@@ -244,7 +244,6 @@ class MakeRelease(Task):
         from sfumato.job.job import Job
         from sfumato.job.release import make_release, report_search
         from sfumato.methods.base import make_method
-        from sfumato.plan.claims.risk import SampledPrivacy
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
@@ -262,8 +261,8 @@ class MakeRelease(Task):
                 trials.append(compare(fitted, [method], strengths=1, jobs=1, seed=self.seed))
                 assessed = replace(release, assessment=trials[0].rows[0].assessment)
             shown.append((assessed, summarize(release)))
-            is_private = any(claim.name == SampledPrivacy.__name__ for claim in release.manifest.claims)
-            return Report.of(release if is_private else assessed, shown[0][1])  # nothing unperturbed beside it
+            covered = release.manifest.covers_every_output  # then nothing unperturbed is shown beside it
+            return Report.of(release if covered else assessed, shown[0][1])
 
         searching = report_search(method, lambda now: held.report(now.share))
         folder = Folder(self.folder, make_report=make_report)

@@ -112,6 +112,15 @@ class ReleaseOptions:
         help="Private file that knows what earlier releases told about whom; made if it does not exist, with a key "
         "beside it. k people then fit each person in all its releases. Needs --person.",
     )
+    budget: str | None = typer.Option(
+        None,
+        "--budget",
+        metavar="FILE",
+        help="Private file with the privacy budget of these people, which a differentially private release is paid "
+        "from; refused when it is spent. Made if it does not exist and --budget-epsilon is given.",
+    )
+    budget_epsilon: float | None = typer.Option(None, "--budget-epsilon", help="Epsilon of a new budget, in all.")
+    budget_delta: float | None = typer.Option(None, "--budget-delta", help="Delta of a new budget, in all; 1e-6.")
     shift_dates: list[str] = typer.Option(
         [],
         "--shift-dates",
@@ -143,6 +152,7 @@ class ReleaseOptions:
         from sfumato.job.project_files import read_project
 
         same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory", "csv_formulas")
+        private = ("key", "ledger", "budget", "budget_epsilon", "budget_delta")
         given = Request(
             input=self.file[0] if self.file else None,
             target=self.out,
@@ -157,7 +167,7 @@ class ReleaseOptions:
             pseudonyms=_columns(self.pseudonyms),
             shift_dates=_columns(self.shift_dates),
             **vars(self.place),
-            **{name: getattr(self, name) for name in (*same, "earlier", "key", "ledger", "by", "days")},
+            **{name: getattr(self, name) for name in (*same, *private, "earlier", "by", "days")},
         )
         return given if self.project is None else given.over(read_project(self.project))
 

@@ -124,7 +124,8 @@ class Split:
             earlier=self.earlier if makes_groups else (),
         )
         trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "rows_not_people": True}
-        return Job.of(self.kept, engine="memory", seed=self.seed, **trying)
+        seed = None if trial.method.is_private else self.seed  # its noise is nobody's to repeat
+        return Job.of(self.kept, engine="memory", seed=seed, **trying)
 
 
 @dataclass(frozen=True, kw_only=True)

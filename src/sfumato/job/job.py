@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Plan
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
+    from sfumato.release.privacy_budget import PrivacyBudget
     from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
 
@@ -72,6 +73,7 @@ class Job:
     make_plan: Callable[[Survey, Schema, Randomness], Plan] | None = None  # None: the method makes the plan
     rows_not_people: bool = False  # whether promises may count rows although a person may have several
     ledger: str | Path | None = None  # private file that knows what earlier releases told about whom
+    budget: PrivacyBudget | str | Path | None = None  # what a differentially private release is paid from
     seed: int | None = None
 
     @classmethod
@@ -146,17 +148,37 @@ class Job:
     @property
     def _as_declared(self) -> FittedTable:
         """The table with cells as the schema declares them, for a method whose release tells nothing else."""
-        if isinstance(self.source, FittedTable) and self.schema is None:
-            return self.source
         from sfumato.methods.private_columns import read_as_declared
 
+        if isinstance(self.source, FittedTable):
+            return read_as_declared(self.source.table, self.schema or self.source.schema)
         is_typed = not isinstance(self.source, FileSource) or Path(self.source.path).suffix.lower() in TYPED
-        table = self.source.table if isinstance(self.source, FittedTable) else as_table(self.source)
-        return read_as_declared(table, self.schema, is_typed=is_typed)
+        return read_as_declared(as_table(self.source), self.schema, is_typed=is_typed)
+
+    def pay(self, table: Table, schema: Schema) -> None:
+        """Pay for the release of this table from the budget; raise, before any work, if it is spent."""
+        if self.budget is None:
+            return
+        from sfumato.methods.private_method import PrivateMethod
+        from sfumato.release.privacy_budget import PrivacyBudget
+
+        assert isinstance(self.method, PrivateMethod)
+        budget = self.budget if isinstance(self.budget, PrivacyBudget) else PrivacyBudget(self.budget)
+        if isinstance(self.destination, Folder):
+            folder = Path(self.destination.path).expanduser().resolve()
+            if budget.path.resolve().is_relative_to(folder):
+                raise OptionError("The budget must not be in the folder of the release.", fix="another folder")
+        budget.pay(self.method.promise(table, schema))
 
     def require_private_possible(self) -> None:
         """Raise if a private method is asked for what would tell more than its noisy measurements."""
         if self.method is None or not self.method.is_private:
+            if self.budget is not None:
+                raise OptionError(
+                    "A privacy budget pays for differentially private releases.",
+                    found="a method that is not private",
+                    fix="private-boxes or private-synthesis, or leave the budget out",
+                )
             return
         if self.seed is not None:
             raise OptionError(

@@ -139,10 +139,11 @@ class LinkedTables:
         seed: int | None = None,
         rows_not_people: bool = False,
         ledger: str | Path | None = None,
+        budget: Any = None,
         assess: bool = False,
     ) -> LinkedRelease:
         """Release the tables together; see :meth:`sfumato.Boxes.release` and :func:`sfumato.release_and_assess`."""
-        _require_possible(method, self, engine, ledger=ledger, rows_not_people=rows_not_people)
+        _require_possible(method, self, engine, ledger=ledger, budget=budget, rows_not_people=rows_not_people)
         destination = destination_of(into)
         if destination is not None:
             if not isinstance(destination, Folder):

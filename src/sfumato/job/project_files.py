@@ -33,7 +33,7 @@ from sfumato.schema.columns import columns_of, toml_content, toml_key, toml_text
 from sfumato.sources.base import scheme_of
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
-PATHS = ("input", "target", "schema", "reference", "key", "ledger")
+PATHS = ("input", "target", "schema", "reference", "key", "ledger", "budget")
 TEXTS = (
     "input",
     "target",
@@ -48,6 +48,7 @@ TEXTS = (
     "memory",
     "key",
     "ledger",
+    "budget",
 )
 OTHERS = {
     "replace": bool,

@@ -256,6 +256,8 @@ def _make_in_session(
     repeated = find_repeated(session, source, randomness) if people is None and not method.is_private else {}
     if not job.rows_not_people:
         require_people(repeated)
+    if method.is_private:
+        job.pay(source.fitted.table, protected)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
     size = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"

@@ -16,6 +16,7 @@ from sfumato.params import require_choice
 if TYPE_CHECKING:
     from sfumato.job.job import AssessmentWishes, Job
     from sfumato.methods.base import Method
+    from sfumato.release.privacy_budget import PrivacyBudget
     from sfumato.release.release import Release
     from sfumato.schema.columns import Column
     from sfumato.schema.schema import FittedTable, Schema
@@ -156,6 +157,9 @@ class Request:
     days: int | None = None  # largest shift
     key: str | None = None  # file of the secret key
     ledger: str | None = None  # private file that knows what earlier releases told about whom
+    budget: str | None = None  # file of the privacy budget
+    budget_epsilon: float | None = None  # of a new budget
+    budget_delta: float | None = None
     rows_not_people: bool | None = None  # whether promises may count rows although people have several
 
     def over(self, other: Request) -> Request:
@@ -182,7 +186,7 @@ class Request:
         method = None if self.method == AUTO else self.make_method()
         destination = self._destination(target, make_report)
         destination.require_free()
-        for flag, private in (("--key", self.key), ("--ledger", self.ledger)):
+        for flag, private in (("--key", self.key), ("--ledger", self.ledger), ("--budget", self.budget)):
             _require_apart(flag, private, target)
         check_formats(self.formats or None)
         job = Job.of(
@@ -197,10 +201,21 @@ class Request:
             key=self.key,
             rows_not_people=bool(self.rows_not_people),
             ledger=self.ledger,
+            budget=self._open_budget(),
             seed=seed,
         )
         self._require_plain(job)
         return job
+
+    def _open_budget(self) -> PrivacyBudget | None:
+        """Return the privacy budget, which is made if its file does not exist; None if none is asked for."""
+        if self.budget is None:
+            if self.budget_epsilon is not None or self.budget_delta is not None:
+                raise OptionError("--budget-epsilon and --budget-delta are for --budget.", fix="--budget FILE")
+            return None
+        from sfumato.release.privacy_budget import PrivacyBudget
+
+        return PrivacyBudget(self.budget, epsilon=self.budget_epsilon, delta=self.budget_delta)
 
     def make_method(self) -> Method:
         """Return the method with its options."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Plan
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
+    from sfumato.release.privacy_budget import PrivacyBudget
     from sfumato.release.release import Release
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
@@ -79,6 +80,7 @@ class Method(ABC):
         key: str | Path | None = None,
         rows_not_people: bool = False,
         ledger: str | Path | None = None,
+        budget: PrivacyBudget | str | Path | None = None,
     ) -> Release:
         """Anonymize a table and verify every promise on the released rows.
 
@@ -110,6 +112,9 @@ class Method(ABC):
             Private file that knows what earlier releases told about whom; it is made if it does not exist, with a key
             beside it. At least k people then fit each person in all releases of the ledger that she is in. It needs
             a column with the role "person", and ``into``. Default: this release stands alone.
+        budget : PrivacyBudget, str or Path, optional
+            Privacy budget that a differentially private release is paid from, or its file; see
+            :class:`sfumato.PrivacyBudget`. Default: this release stands alone.
 
         Returns
         -------
@@ -124,6 +129,7 @@ class Method(ABC):
         from sfumato.job.release import release
 
         given: dict[str, Any] = {"schema": schema, "engine": engine, "into": into, "key": key, "seed": seed}
+        given |= {} if budget is None else {"budget": budget}
         return release(self, table, rows_not_people=rows_not_people, ledger=ledger, **given)
 
 

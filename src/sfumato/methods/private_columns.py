@@ -101,7 +101,8 @@ def domains_of(table: Table, schema: Schema) -> dict[str, Domain | None]:
         elif kind is Kind.BOOLEAN:
             found[column.name] = CategoryDomain(name=column.name, kind=kind, categories=("false", "true"))
         elif pt.is_dictionary(cells):
-            listed = table.arrow.column(column.name).unify_dictionaries().chunk(0).dictionary.to_pylist()
+            chunks = table.arrow.column(column.name).unify_dictionaries().chunks
+            listed = column.order or (chunks[0].dictionary.to_pylist() if chunks else ())
             found[column.name] = CategoryDomain(name=column.name, kind=kind, categories=tuple(listed))
         else:
             found[column.name] = None
@@ -277,7 +278,8 @@ def _dates(days: pa.Array) -> pa.Array:
 
 
 def _texts(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    return cells.cast(pa.string())
+    texts = cells.cast(pa.string())
+    return texts if texts.num_chunks else pa.chunked_array([pa.array([], pa.string())])
 
 
 def split_budget(rho: float, weights: Sequence[float]) -> list[float]:

@@ -80,10 +80,12 @@ class Analysis:
     confidence: float | None = None  # of intervals that also hold the parameter of the population
     confidence_by: str = "imbens-manski"
     value: str = "midpoints"  # what the value is computed from
+    probability: float = 0.95  # of intervals from noisy measurements
 
     def __post_init__(self) -> None:
         if self.confidence is not None:
             Probability().check(self.confidence, "confidence")
+        Probability().check(self.probability, "probability")
         require_choice(self.confidence_by, name="confidence_by", choices=("imbens-manski", "union"))
         require_choice(self.value, name="value", choices=("midpoints", "likelihood"))
         if self.value != "midpoints" and self.wide_boxes != "keep":
@@ -103,7 +105,7 @@ class Analysis:
         if self.manifest.is_measured and not wanted.has_errors:
             from sfumato.release.private_estimates import estimate_privately
 
-            return estimate_privately(self.manifest, wanted)
+            return estimate_privately(self.manifest, wanted, self.probability)
         if not set(base_columns(wanted.columns)) & set(self.manifest.altered):
             return None
         from sfumato.release.corrected import correct

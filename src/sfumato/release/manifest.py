@@ -50,10 +50,8 @@ RECORDED = {
         Pseudonyms,
         SharedHistory,
     )
-} | {
-    "ProbabilisticAnonymity": "sfumato.methods.generalize.population",
-    "MeasuredPrivacy": "sfumato.plan.claims.concentrated_privacy",
-}
+} | {"ProbabilisticAnonymity": "sfumato.methods.generalize.population"}
+RECORDED["MeasuredPrivacy"] = "sfumato.plan.claims.concentrated_privacy"
 
 
 @dataclass(frozen=True, kw_only=True)

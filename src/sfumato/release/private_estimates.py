@@ -36,15 +36,12 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.statistic import Statistic
 
-PROBABILITY = 0.95  # of the intervals, unless another is asked for
-NOTE = "numbers outside their declared domain count as its ends"
+NOTE = "numbers outside their domain count as its ends"
 MOST_ROUNDS = 60  # of an iteration that bounds the size of coefficients
 Ends = tuple[float, float, float]  # value, low, high
 
 
-def estimate_privately(
-    manifest: Manifest, wanted: Statistic, probability: float = PROBABILITY
-) -> tuple[Any, ...] | None:
+def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float) -> tuple[Any, ...] | None:
     """Return the estimates of the parts of a statistic; None if the release has not measured what it needs."""
     estimates = []
     for part in wanted.parts():
@@ -83,8 +80,9 @@ def make_estimate(
 ) -> Estimate:
     """Return the record of an estimate; its interval is not wider than what the statistic can be at all."""
     least, most = part.limits
-    low, high = (-math.inf if math.isnan(low) else low), (math.inf if math.isnan(high) else high)
-    low, high = min(max(low, least), most), max(min(high, most), least)
+    low, high = max(least, -math.inf if math.isnan(low) else low), min(most, math.inf if math.isnan(high) else high)
+    if low > high:  # only noise that is larger than stated leaves nothing
+        low, high = least, most
     nothing: dict[str, Any] = dict.fromkeys(("inner_low", "inner_high", "linear_low", "linear_high"), math.nan)
     return Estimate(
         name=str(part),
@@ -175,7 +173,10 @@ class NoisySums:
 def _mean(sums: NoisySums, part: Any, error: float) -> Ends:
     mean, half = sums.mean(part.column, error)
     center, width = float(sums.centers[0]), float(sums.halves[0])
-    mean, low, high = np.clip([mean, mean - half, mean + half], -1.0, 1.0).tolist()
+    low, high = max(-1.0, mean - half), min(1.0, mean + half)
+    if low > high:  # only noise that is larger than stated leaves nothing
+        low, high = -1.0, 1.0
+    mean = min(max(mean, -1.0), 1.0)
     return center + width * mean, center + width * low, center + width * high
 
 

@@ -99,43 +99,44 @@ class Release(ReleasedFrames):
         confidence: float | None = None,
         confidence_by: str = "imbens-manski",
         value: str = "midpoints",
+        probability: float = 0.95,
     ) -> Any:
         """Estimate one statistic from the released rows.
 
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
         weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
         holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
-        original or, if rows were suppressed, that of the released rows. If the method altered a column (by noise,
-        swapping or recoding), nothing is guaranteed: the interval is infinite, unless the method kept what the
-        statistic needs. Where theory corrects for the method (noise, Pram, synthesis), the statistic is recovered, with
-        a standard error and, if asked for, a confidence interval, but without a guarantee.
+        original or, if rows were suppressed, that of the released rows. If the method altered a column, nothing is
+        guaranteed: the interval is infinite, unless the method kept what the statistic needs. Where theory corrects for
+        the method (noise, Pram, synthesis), the statistic is recovered, with a standard error, without a guarantee.
 
         Parameters
         ----------
         statistic : str or Statistic
             A text such as ``"corr(age, income)"``, or an object such as ``sf.Mean("age")``.
         wide_boxes : {"keep", "dismiss", "fuzzy"}, default "keep"
-            What to do with records in wide boxes. "keep" counts them like all others. "dismiss" leaves them out, and
-            "fuzzy" gives them less weight; both minimise uncertainty plus sampling error, but shift the statistic.
-            ``Estimate.reweighting`` contains the shift, and the guaranteed interval stays that of all records. This
-            option does not change sampling weights.
+            What to do with records in wide boxes: "keep" counts them like all others, "dismiss" leaves them out and
+            "fuzzy" gives them less weight. Both minimise uncertainty plus sampling error, but shift the statistic, as
+            ``Estimate.reweighting`` tells. The guaranteed interval and sampling weights stay those of all records.
         objective : {"normalised", "first"}, default "normalised"
             What "dismiss" minimises: uncertainty per kept record plus sampling error ("normalised"), or uncertainty
             per record of the table plus sampling error ("first").
         unweighted : bool, default False
             Count every record once, even if the release has sampling weights.
         domain : mapping of str to pair, optional
-            Range of columns that you know, such as ``{"income": (0, 1e6)}``, besides the domains that the custodian
-            declared. The interval then covers suppressed rows too. Otherwise only counts and quantiles cover them.
+            Range of columns that you know, such as ``{"income": (0, 1e6)}``, besides the declared domains. If rows were
+            suppressed, the interval then covers them too; without a domain only that of counts and quantiles does.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
             Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
             of the population, whatever the values in the boxes are. Strata and clusters of the schema are used.
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
-            How to join: the shorter interval, which holds the parameter, or the wider union for all choices of values.
+            How to join: the shorter interval that holds the parameter, or the union over all choices of values.
         value : {"midpoints", "likelihood"}, default "midpoints"
             What ``Estimate.value`` is taken from: "likelihood" is a likely distribution of one column in its boxes.
+        probability : float, default 0.95
+            Probability with which intervals from noisy measurements hold (:class:`sfumato.PrivateBoxes`).
 
         Returns
         -------
@@ -163,6 +164,7 @@ class Release(ReleasedFrames):
             confidence=confidence,
             confidence_by=confidence_by,
             value=value,
+            probability=probability,
         )
         wanted = analysis.resolve(parse(statistic, names=self.names, derived=True))
         return wanted.as_record(analysis.estimates(wanted))

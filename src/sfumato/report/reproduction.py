@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 FLAGS = tuple(one.option for one in COMMAND_FLAGS if not one.is_repeated)
 REPEATED = {one.option: one.flags[0] for one in COMMAND_FLAGS if one.value == "texts"}
 
+MOST_NUMBERS = 20  # of a list that is shown; the manifest has all
+
 
 @dataclass(frozen=True, kw_only=True)
 class ShownOption:
@@ -88,6 +90,8 @@ def describe_value(value: object) -> str:
     """
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {describe_value(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, list | tuple) and len(value) > MOST_NUMBERS and not any(isinstance(one, str) for one in value):
+        return f"{len(value):,} values"
     if isinstance(value, list | tuple):
         return ", ".join(map(describe_value, value)) or "none"
     if isinstance(value, bool):

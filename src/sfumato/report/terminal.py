@@ -217,7 +217,7 @@ def estimates(estimated: Sequence[Estimate], truths: Mapping[str, float] | None 
         "statistic",
         *([">true value"] if truths else []),
         ">value",
-        ">guaranteed",
+        f">{' / '.join(dict.fromkeys(one.held for one in estimated))}",
         ">gap",
         ">first order",
         ">rows",

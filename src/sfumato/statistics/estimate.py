@@ -364,8 +364,12 @@ class Estimate:
         ends = interval(self.low, self.high, self.unit) + (", ended early" if self.ended_early else "")
         rows = f"{self.records_text} records, {self.weighting}, of the {self.of}"
         rows += "".join(f"; {note}" for note in self.notes if note.startswith(ASSUMING))
-        held = "guaranteed" if self.probability is None else f"with probability {self.probability:g}"
-        return f"{self.name} = {quantity(self.value, self.unit)}, {held} {ends} ({rows})"
+        return f"{self.name} = {quantity(self.value, self.unit)}, {self.held} {ends} ({rows})"
+
+    @property
+    def held(self) -> str:
+        """How certain the interval is, in words: "guaranteed", or "with probability 0.95"."""
+        return "guaranteed" if self.probability is None else f"with probability {self.probability:g}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -393,7 +397,8 @@ class Estimate:
     @staticmethod
     def html_table(estimates: Sequence[Estimate]) -> str:
         """Return an HTML table with one row per estimate."""
-        headings = ("statistic", "value", "guaranteed", "first order", "records", "weights", "of")
+        held = " / ".join(dict.fromkeys(estimate.held for estimate in estimates))
+        headings = ("statistic", "value", held, "first order", "records", "weights", "of")
         rows = [
             (
                 estimate.name,

@@ -101,6 +101,8 @@ class TestKinds:
         if name == "private-sample":
             options["delta"] = 0.01  # a smaller one would suppress all of these few rows
         release = make_method(name, **options).release(people, schema=ROLES)
+        if method_class(name).is_private:
+            return  # its cells are sets of categories, in noisy boxes
         for read in (release, sf.read_release(release.write(tmp_path / "out"))):
             frame = read.to_pandas()
             if name == "private-sample":  # generalizes every column to nodes

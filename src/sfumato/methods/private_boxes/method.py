@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
 from sfumato.methods.private_boxes.axes import Axis, Histogram
 from sfumato.methods.private_boxes.cells import Cells, cut_cells
@@ -24,7 +23,8 @@ from sfumato.methods.private_columns import (
     limit_rows,
     split_budget,
 )
-from sfumato.params import Checked, Number, OrNone, Probability, Whole
+from sfumato.methods.private_method import FOUND, PrivateMethod
+from sfumato.params import Checked, OrNone
 from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
-FOUND = 0.1  # share of the budget, and of δ, with which ends and categories that are not declared are found
 KEPT, SINGLE, COLUMNS, CELLS, ALL_ROWS = 10.0, 1.5, 2.0, 1.5, 0.5  # weights of the measurements in the budget
 
 
@@ -50,7 +49,7 @@ def _require_list(value: object, name: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateBoxes(Method):
+class PrivateBoxes(PrivateMethod):
     """Release noisy counts of boxes, and noisy sums for the kept statistics: (ε, δ)-differential privacy.
 
     Everything that is released is computed from whole numbers with discrete Gaussian noise: the moments of the kept
@@ -78,7 +77,6 @@ class PrivateBoxes(Method):
 
     name: ClassVar[str] = "private-boxes"
     theory: ClassVar[str] = "private-boxes"
-    is_private: ClassVar[bool] = True
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "moments": "noisy sums of the numbers, and of their products, with the standard deviation of the noise",
         "histograms": "noisy counts of the bins of each column, missing values last",
@@ -86,35 +84,12 @@ class PrivateBoxes(Method):
         "found": "columns whose ends or categories were found privately, because they were not declared",
     }
 
-    epsilon: float = reported_option(
-        Number(above=0.0),
-        "Privacy loss ε: one person changes the probability of any release by a factor of at most e^ε, except with "
-        "probability δ.",
-        default=1.0,
-        strengths=(4.0, 2.0, 1.0, 0.5, 0.25),
-    )
-    delta: float = reported_option(
-        Probability(),
-        "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of people.",
-        default=1e-6,
-    )
     keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", _require_list)),
         'Statistics to keep accurate, such as ["mean(age)", "corr(age, income)", "regress(income ~ age)"]: functions '
         "of moments. They get most of the budget. None: means and variances of all columns of numbers.",
         default=None,
     )
-    rows_per_person: int = reported_option(
-        Whole(at_least=1),
-        "Largest number of rows of one person, if a column has the role person; others are left out at random. Noise "
-        "grows with it.",
-        default=1,
-        unit="rows",
-    )
-
-    @property
-    def needs_whole_table(self) -> bool:
-        return True
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PrivateBoxesPlan:
         """Measure everything that will be released; nothing after this sees a row."""
@@ -122,18 +97,11 @@ class PrivateBoxes(Method):
         names = [column.name for column in columns.columns]
         require_free_names(names, names)
         kept = [parse(text, names=tuple(names)) for text in self.keep or ()]
+        promise = self.promise(survey.sample.table, schema)
         most = self.rows_per_person
         table = limit_rows(survey.sample.table, schema.person, most, randomness.stream("rows of people"))
         declared = domains_of(table, columns)
         absent = [name for name, domain in declared.items() if domain is None]
-        chance = FOUND * self.delta if absent else 0.0
-        promise = MeasuredPrivacy.of(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            columns=(),
-            rows_per_person=None if schema.person is None else most,
-            chance=chance,
-        )
         finding, rest = split_budget(promise.rho, [FOUND if absent else 0.0, 1.0 - FOUND if absent else 1.0])
         domains: dict[str, Domain] = {name: domain for name, domain in declared.items() if domain is not None}
         for name in absent:
@@ -141,7 +109,7 @@ class PrivateBoxes(Method):
             domains[name] = (
                 find_ends(table, name, rho=share, rows_per_person=most)
                 if table.kinds[name].is_numeric
-                else find_categories(table, name, rho=share, delta=chance / len(absent), rows_per_person=most)
+                else find_categories(table, name, rho=share, delta=promise.chance / len(absent), rows_per_person=most)
             )
         return _measure(self, promise, {name: domains[name] for name in names}, kept, table, rest, tuple(absent))
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FINE_CELLS = 128  # a grid of at most this many cells is counted at once, a larger one where people are
 BLOCK = 32  # cells of a large grid that are counted together first
 CLEAR = 3.0  # standard deviations of noise above which a count is clearly not 0
+SEEN = 2.0  # the same for a leaf that is drawn by its own count
 CLEARLY_MISSING = 4.0  # the same for missing values: a column without any has none by chance in 1 of 30,000 releases
 FEWEST_BINS, MOST_BINS = 4, 40
 
@@ -49,6 +50,22 @@ class Leaves:
         """Whether clearly some values are missing; if not, none is released."""
         return bool(self.counts[-1] > CLEARLY_MISSING * self.sigma)
 
+    @cached_property
+    def likely(self) -> NDArray[np.float64]:
+        """Likely numbers of people: noise of many empty leaves does not add up to people.
+
+        Counts that are above the noise are taken as they are. The people of all other leaves together, if there clearly
+        are any, are spread evenly over these leaves, by their widths.
+        """
+        seen = self.counts > SEEN * self.sigma
+        seen[-1] = self.has_missing
+        others = ~seen
+        others[-1] = False
+        rest = float(self.counts[others].sum())
+        clear = rest > SEEN * self.sigma * np.sqrt(others.sum())
+        spread = rest * others * self.widths / max(1.0, float(self.widths[others].sum())) if clear else 0.0
+        return np.where(seen, self.counts, spread)
+
 
 @dataclass(frozen=True, repr=False)
 class MeasuredColumn:
@@ -71,11 +88,10 @@ class MeasuredColumn:
     @cached_property
     def shares(self) -> NDArray[np.float64]:
         """The share of each leaf in its bin; equal shares in a bin without people."""
-        positive = np.maximum(self.leaves.counts, 0.0)
-        positive[-1] *= self.leaves.has_missing
-        totals = np.bincount(self.bins, weights=positive)[self.bins]
+        likely = self.leaves.likely
+        totals = np.bincount(self.bins, weights=likely)[self.bins]
         equal = self.leaves.widths / np.bincount(self.bins, weights=self.leaves.widths)[self.bins]
-        return np.where(totals > 0.0, positive / np.where(totals > 0.0, totals, 1.0), equal)
+        return np.where(totals > 0.0, likely / np.where(totals > 0.0, totals, 1.0), equal)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -165,13 +181,13 @@ def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColum
 
 def _merge_neighbours(leaves: Leaves, bins: int) -> NDArray[np.int64]:
     """Return the bin of each leaf of a number; missing values are a bin of their own if there clearly are any."""
-    positive = np.maximum(leaves.counts[:-1], 0.0)
-    reached = np.cumsum(positive) - positive / 2.0  # of the middle of each leaf
-    place = np.floor(reached / max(positive.sum(), 1.0) * bins).astype(np.int64)
+    likely = leaves.likely[:-1] if leaves.likely[:-1].any() else leaves.widths[:-1].astype(np.float64)
+    reached = np.cumsum(likely) - likely / 2.0  # of the middle of each leaf
+    place = np.floor(reached / likely.sum() * bins).astype(np.int64)
     numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
     if leaves.has_missing:
         return np.append(numbers, numbers[-1] + 1)
-    return np.append(numbers, np.argmin(np.bincount(numbers, weights=positive)))
+    return np.append(numbers, np.argmin(np.bincount(numbers, weights=likely)))
 
 
 def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
@@ -188,5 +204,5 @@ def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
 
 
 def count_bins(rows: float, sigma: float) -> int:
-    """Return how many bins a number gets, so that a cell of two numbers holds about as many people as its noise."""
-    return int(np.clip(round(np.sqrt(max(rows, 1.0) / sigma)), FEWEST_BINS, MOST_BINS))
+    """Return how many bins a number gets, so that noise of all cells of two numbers is a quarter of the people."""
+    return int(np.clip(round(np.sqrt(0.3 * max(rows, 1.0) / sigma)), FEWEST_BINS, MOST_BINS))

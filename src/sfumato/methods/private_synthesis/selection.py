@@ -75,16 +75,17 @@ class PairSelection:
         planned = whole / min(ROUNDS_PER_COLUMN * len(self.columns), 2 * len(self.pairs))
         while (left := self.spending.left) > LEAST_SHARE * whole:
             planned = left if left < 2.0 * planned else planned
-            limit = max(SMALLEST_MODEL, LARGEST_MODEL * (1.0 - (left - planned) / whole))
-            if self._measure_next(planned, int(limit)):
+            pairs = self._affordable(max(SMALLEST_MODEL, LARGEST_MODEL * (1.0 - (left - planned) / whole)))
+            if not pairs:
+                break
+            if self._measure_next(pairs, planned):
                 planned *= 4.0
         return self._fit(self.fitted, LAST_ROUNDS)
 
-    def _measure_next(self, rho: float, limit: int) -> bool:
-        """Choose and measure one pair; return whether the model moved less than its noise."""
+    def _measure_next(self, pairs: Sequence[Clique], rho: float) -> bool:
+        """Choose and measure one of these pairs; return whether the model moved less than its noise."""
         for_choice, for_counts = split_budget(rho, [CHOICE_SHARE, 1.0 - CHOICE_SHARE])
         sigma = self.spending.rows_per_person * math.sqrt(0.5 / for_counts)
-        pairs = self._affordable(limit)
         expected = [self.fitted.counts(pair) for pair in pairs]
         allowances = [ABSOLUTE * sigma * one.size for one in expected]
         place = self._choose(pairs, expected, allowances, for_choice)
@@ -103,7 +104,7 @@ class PairSelection:
         weights = [self.weights.get(pair, 1) for pair in pairs]
         return self.spending.choose([self.counts[pair] for pair in pairs], expected, allowances, weights, rho)
 
-    def _affordable(self, limit: int) -> list[Clique]:
+    def _affordable(self, limit: float) -> list[Clique]:
         """Return the pairs with which the junction tree has at most so many cells; measured ones always."""
         measured = {one.clique for one in self.measurements}
         return [
