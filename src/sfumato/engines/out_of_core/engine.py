@@ -171,7 +171,8 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         if not isinstance(into, Folder):
             written = super().place(work, release, into)
             return replace(written, table=written.table.select(written.table.names))  # the files will be removed
-        folder = write_parts(work.parts.folder, manifest, release.report_files(), into.path)
+        files = release.report_files(language=into.language)
+        folder = write_parts(work.parts.folder, manifest, files, into.path, into.language)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
 
