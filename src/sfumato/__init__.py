@@ -38,6 +38,7 @@ FACE: dict[str, dict[str, str]] = {
     "Releases and statistics": {
         "Release": "sfumato.release.release",
         "read_release": "sfumato.release.read",
+        "EvidencePack": "sfumato.report.evidence",
         "LinkedRelease": "sfumato.release.linked",
         "Estimate": "sfumato.statistics.estimate",
         "RegressionEstimate": "sfumato.statistics.estimate_records",
@@ -73,6 +74,8 @@ FACE: dict[str, dict[str, str]] = {
         "compare": "sfumato.comparison.compare",
         "Comparison": "sfumato.comparison.records",
         "recommend": "sfumato.recommendation.recommend",
+        "improve": "sfumato.recommendation.improve",
+        "Improvement": "sfumato.recommendation.improve",
         "Recommendation": "sfumato.recommendation.records",
     },
     "Engines and budgets": {

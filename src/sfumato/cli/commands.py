@@ -22,7 +22,20 @@ from typing import NoReturn
 import typer
 
 from sfumato.cli import app as web_page
-from sfumato.cli import assess, compare, console, demo, estimate, evidence, inspect, recommend, release, schema, warm
+from sfumato.cli import (
+    assess,
+    compare,
+    console,
+    demo,
+    estimate,
+    evidence,
+    improve,
+    inspect,
+    recommend,
+    release,
+    schema,
+    warm,
+)
 from sfumato.errors import SfumatoError, wrap_memory_errors
 from sfumato.version import __version__
 
@@ -49,6 +62,7 @@ for command in (
     estimate.estimate,
     estimate.compose,
     assess.assess,
+    improve.improve,
     evidence.evidence,
     compare.compare,
     demo.demo,

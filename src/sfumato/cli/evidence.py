@@ -17,6 +17,7 @@ def evidence(
     environment: str = typer.Option(
         "", "--environment", metavar="TEXT", help="Where it is used, and under which controls; asked for if not given."
     ),
+    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the document: en or de."),
     out: str = typer.Option(
         "evidence.html", "-o", "--out", metavar="FILE", help="File to write; an older one is replaced."
     ),
@@ -40,7 +41,9 @@ def evidence(
         )
     folder = Path(release).expanduser()
     name = folder.resolve().name
-    pack = gather_evidence(read_assessed(folder), recipient=recipient, purpose=purpose, place=environment, name=name)
+    pack = gather_evidence(
+        read_assessed(folder), recipient=recipient, purpose=purpose, place=environment, name=name, language=language
+    )
     console.say(
         f"· {len(pack.findings)} findings and {len(pack.questions)} questions to sign in {pack.write(target).name}"
     )

@@ -13,6 +13,7 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.job.request import READING, Request, source_of, split_names
+from sfumato.languages import ENGLISH
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
@@ -89,6 +90,7 @@ class ReleaseOptions:
         metavar="keep|escape",
         help="Text in released.csv that spreadsheets take for a formula (= + - @): escape it (default), or keep it.",
     )
+    language: str | None = typer.Option(None, "--language", metavar="CODE", help=options.LANGUAGE_HELP)
     format: list[str] = typer.Option(
         [],
         "--format",
@@ -151,7 +153,8 @@ class ReleaseOptions:
         """What was asked for here, and in the project file."""
         from sfumato.job.project_files import read_project
 
-        same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory", "csv_formulas")
+        same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory")
+        same += ("csv_formulas", "language")
         private = ("key", "ledger", "budget", "budget_epsilon", "budget_delta")
         given = Request(
             input=self.file[0] if self.file else None,
@@ -362,7 +365,7 @@ class _Written:
     """What is printed of a release that was written; its statistics are computed once, for the report and for this."""
 
     def __init__(self, request: Request) -> None:
-        self._out, self._table = request.target or "", request.into
+        self._out, self._table, self._language = request.target or "", request.into, request.language or ENGLISH
         self._summary: Summary | None = None
 
     def announce(self) -> None:
@@ -378,7 +381,7 @@ class _Written:
         from sfumato.report.summary import summarize
 
         self._summary = summarize(released)
-        return Report.of(released, self._summary)
+        return Report.of(released, self._summary, self._language)
 
     def show(self, released: Release, *, as_json: bool) -> None:
         """Print how columns are released, the findings and the kept statistics."""

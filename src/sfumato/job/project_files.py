@@ -57,6 +57,7 @@ OTHERS = {
     "require": list,
     "earlier": list,
     "csv_formulas": str,
+    "language": str,
     "formats": list,
     "rows_not_people": bool,
 }

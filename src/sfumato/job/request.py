@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError
+from sfumato.languages import ENGLISH, languages
 from sfumato.params import require_choice
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class Request:
     budget: str | None = None  # file of the privacy budget
     budget_epsilon: float | None = None  # of a new budget
     budget_delta: float | None = None
+    language: str | None = None  # of the report and the README
     rows_not_people: bool | None = None  # whether promises may count rows although people have several
 
     def over(self, other: Request) -> Request:
@@ -181,6 +183,7 @@ class Request:
         file, target = self._required()
         _require_original(Path(file))
         require_choice(self.csv_formulas or "escape", name="--csv-formulas", choices=("keep", "escape"))
+        require_choice(self.language or ENGLISH, name="--language", choices=languages())
         for one in self.require:
             require_choice(one, name="--require", choices=("assessment",))
         method = None if self.method == AUTO else self.make_method()
@@ -246,7 +249,8 @@ class Request:
             return database(target, table=self.into, replace=bool(self.replace))
         if self.into is not None or self.replace:
             raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
-        return Folder(target, tuple(self.formats) or None, self.csv_formulas or "escape", make_report)
+        formats, formulas = tuple(self.formats) or None, self.csv_formulas or "escape"
+        return Folder(target, formats, formulas, make_report, self.language or ENGLISH)
 
     def _assessment(self, seed: int | None) -> AssessmentWishes | None:
         """Return how the release is assessed; None if it is not. The reference is read."""

@@ -26,6 +26,7 @@ from sfumato.formats.arrow_files import write_parquet
 from sfumato.formats.exports import EXPORTS, export, require_exportable
 from sfumato.formats.raw_files import write_whole
 from sfumato.formats.text import write_text
+from sfumato.languages import ENGLISH, translate_lines
 from sfumato.params import require_choice
 from sfumato.plan.recount_sql import ReleasedRows, write_promises
 from sfumato.release import target as place
@@ -86,7 +87,7 @@ def promises_in_sql(manifest: Manifest, *, in_parts: bool) -> str:
 MOST_NAMES, LONGEST_NAME = 12, 60  # columns on a line of the README, and letters of a name
 
 
-def write_readme(manifest: Manifest) -> str:
+def write_readme(manifest: Manifest, language: str = ENGLISH) -> str:
     """Return what the columns of a release mean, for an analyst who sees it for the first time.
 
     Only the manifest and the names of the listed files are used, so that whoever has them can write the same text.
@@ -109,7 +110,8 @@ def write_readme(manifest: Manifest) -> str:
         "",
         *_ways_to_estimate(manifest, groups[RANGE]),
     ]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return text if language == ENGLISH else translate_lines(text, language)
 
 
 RANGE = (
@@ -202,6 +204,7 @@ def write(
     *,
     formats: Sequence[str] = DEFAULT_FORMATS,
     csv_formulas: str = "escape",
+    language: str = ENGLISH,
 ) -> Path:
     """Write released rows, manifest and report into ``folder``, all or nothing, and return its absolute path.
 
@@ -211,7 +214,7 @@ def write(
     """
     notes: list[str] = []
     fill = partial(fill_bundle, table, manifest, report, formats, csv_formulas)
-    written = _put(lambda fresh: notes.extend(fill(fresh)), folder)
+    written = _put(lambda fresh: notes.extend(fill(fresh, language)), folder)
     _warn_of_formats(notes)
     return written
 
@@ -223,6 +226,7 @@ def fill_bundle(
     formats: Sequence[str],
     csv_formulas: str,
     fresh: Path,
+    language: str = ENGLISH,
 ) -> list[str]:
     """Write all files of a bundle into a new folder, and return what formats cannot hold."""
     notes: list[str] = []
@@ -233,7 +237,7 @@ def fill_bundle(
     for name in (f"released.{format}" for format in formats if f".{format}" in EXPORTS):
         notes.extend(export(table, fresh / name, labels).notes)
         place.force_to_disk(fresh / name)
-    _seal(fresh, manifest, report)
+    _seal(fresh, manifest, report, language)
     return notes
 
 
@@ -327,7 +331,12 @@ def check_formats(formats: str | Sequence[str] | None, *, in_parts: bool = False
 
 
 def write_parts(
-    parts: Path, manifest: Manifest, report: Mapping[str, bytes], folder: str | Path, sums: Mapping[str, str]
+    parts: Path,
+    manifest: Manifest,
+    report: Mapping[str, bytes],
+    folder: str | Path,
+    sums: Mapping[str, str],
+    language: str = ENGLISH,
 ) -> Path:
     """Move a folder of parts of the released rows, with manifest and report, into ``folder``, all or nothing.
 
@@ -337,7 +346,7 @@ def write_parts(
 
     def fill(fresh: Path) -> None:
         parts.rename(fresh / PARQUET)
-        _seal(fresh, manifest, report, {f"{PARQUET}/{name}": digits for name, digits in sums.items()})
+        _seal(fresh, manifest, report, language, {f"{PARQUET}/{name}": digits for name, digits in sums.items()})
 
     return _put(fill, folder)
 
@@ -398,7 +407,13 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], known: Mapping[str, str] | None = None) -> None:
+def _seal(
+    fresh: Path,
+    manifest: Manifest,
+    files: Mapping[str, bytes],
+    language: str = ENGLISH,
+    known: Mapping[str, str] | None = None,
+) -> None:
     """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all.
 
     ``known`` are checksums that were computed before.
@@ -409,7 +424,7 @@ def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], known: Ma
     write_whole(fresh / PROMISES, partial(_write_content, promises_in_sql(manifest, in_parts=in_parts).encode()))
     sums = {name: (known or {}).get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
     bound = replace(manifest, files=sums)
-    write_whole(fresh / README, partial(_write_content, write_readme(bound).encode()))
+    write_whole(fresh / README, partial(_write_content, write_readme(bound, language).encode()))
     bound = replace(manifest, files={**bound.files, README: sha256(fresh / README)})
     write_whole(fresh / MANIFEST, partial(_write_content, bound.to_json().encode()))
 

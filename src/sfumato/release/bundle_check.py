@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -26,6 +26,7 @@ from pyarrow import csv
 from sfumato.errors import GuaranteeNotMet, ReadError, SfumatoError
 from sfumato.formats.exports import FORMULAS
 from sfumato.formats.text import write_text
+from sfumato.languages import languages
 from sfumato.plan.plan import Evidence
 from sfumato.private_folder import PrivateFolder
 from sfumato.release.bundle import promises_in_sql, sha256, write_readme
@@ -104,8 +105,8 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
     faults = (
         *_file_faults(folder, manifest),
         *_text_faults(folder / CSV, released),
-        *_text_file_faults(folder / README, write_readme, manifest),
-        *_text_file_faults(folder / PROMISES, partial(promises_in_sql, in_parts=in_parts), manifest),
+        *_text_file_faults(folder / README, (partial(write_readme, manifest, one) for one in languages()), manifest),
+        *_text_file_faults(folder / PROMISES, [partial(promises_in_sql, manifest, in_parts=in_parts)], manifest),
         *checked.faults,
     )
     recounted = (PARQUET,) if isinstance(released, StoredTable) else (PARQUET, CSV)
@@ -198,13 +199,16 @@ def _text_faults(file: Path, released: Table) -> list[str]:
     return [f"{file.name} holds other cells than released.parquet"]
 
 
-def _text_file_faults(file: Path, write: Callable[[Manifest], str], manifest: Manifest) -> list[str]:
-    """Return whether a text says other things than the manifest; other versions may word it differently."""
+def _text_file_faults(file: Path, texts: Iterable[Callable[[], str]], manifest: Manifest) -> list[str]:
+    """Return whether a file is none of these texts of the manifest; other versions may word them differently."""
     if manifest.version != __version__ or not file.is_file():
         return []
-    expected = write(manifest).encode()
-    same = file.stat().st_size == len(expected) and file.read_bytes() == expected
-    return [] if same else [f"{file.name} says other things than {MANIFEST}"]
+    content = file.read_bytes()
+    return (
+        []
+        if any(write().encode() == content for write in texts)
+        else [f"{file.name} says other things than {MANIFEST}"]
+    )
 
 
 def _same_cells(one: bytes, other: bytes) -> bool:

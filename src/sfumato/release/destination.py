@@ -22,13 +22,15 @@ class Folder(Destination):
     formats: Sequence[str] | None = None
     csv_formulas: str = "escape"
     make_report: Callable[[Release], Any] | None = None  # None: the release makes its report
+    language: str = "en"  # of the report and the README
 
     def require_free(self) -> None:
         require_target(self.path)
 
     def write(self, release: Release) -> None:
         report = None if self.make_report is None else self.make_report(release)
-        release.write(self.path, report=report, formats=self.formats, csv_formulas=self.csv_formulas)
+        given = {"formats": self.formats, "csv_formulas": self.csv_formulas, "language": self.language}
+        release.write(self.path, report=report, **given)
 
 
 def destination_of(into: Any) -> Destination | None:

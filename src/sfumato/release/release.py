@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import RequestError, wrap_memory_errors
+from sfumato.languages import ENGLISH, languages
 from sfumato.params import require_choice
 from sfumato.plan.plan import Diagnostics, Optimality
 from sfumato.release.analysis import Analysis, by_text, weight_column
@@ -84,7 +85,7 @@ class Release(ReleasedFrames):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
-        known = None if self.manifest is None else {column.name for column in self.manifest.columns}
+        known = self.manifest and {column.name for column in self.manifest.columns}
         return original_names(self.table.names, known)
 
     def estimate(
@@ -106,21 +107,20 @@ class Release(ReleasedFrames):
         Columns that are released unchanged are boxes of width 0. A column with the role ``weight`` gives the sampling
         weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
         holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
-        original or, if rows were suppressed, that of the released rows. If the method altered a column, nothing is
-        guaranteed: the interval is infinite, unless the method kept what the statistic needs. Where theory corrects for
-        the method (noise, Pram, synthesis), the statistic is recovered, with a standard error, without a guarantee.
+        original or of the released rows. If the method altered a column, nothing is guaranteed, unless it kept what the
+        statistic needs. Where theory corrects for the method (noise, Pram, synthesis), the statistic is recovered, with
+        a standard error, but without a guarantee.
 
         Parameters
         ----------
         statistic : str or Statistic
             A text such as ``"corr(age, income)"``, or an object such as ``sf.Mean("age")``.
         wide_boxes : {"keep", "dismiss", "fuzzy"}, default "keep"
-            What to do with records in wide boxes: "keep" counts them like all others, "dismiss" leaves them out and
-            "fuzzy" gives them less weight. Both minimise uncertainty plus sampling error, but shift the statistic, as
-            ``Estimate.reweighting`` tells. The guaranteed interval and sampling weights stay those of all records.
+            What to do with records in wide boxes. "keep" counts them like all others. "dismiss" leaves them out, and
+            "fuzzy" gives them less weight; both minimise uncertainty plus sampling error, but shift the statistic.
+            ``Estimate.reweighting`` contains the shift; the guaranteed interval stays that of all records.
         objective : {"normalised", "first"}, default "normalised"
-            What "dismiss" minimises: uncertainty per kept record plus sampling error ("normalised"), or uncertainty
-            per record of the table plus sampling error ("first").
+            What "dismiss" minimises: uncertainty per kept record, or per record of the table, plus sampling error.
         unweighted : bool, default False
             Count every record once, even if the release has sampling weights.
         domain : mapping of str to pair, optional
@@ -130,7 +130,7 @@ class Release(ReleasedFrames):
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
             Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
-            of the population, whatever the values in the boxes are. Strata and clusters of the schema are used.
+            of the population, whatever the values in the boxes are. Strata and clusters are used.
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
             How to join: the shorter interval that holds the parameter, or the union over all choices of values.
         value : {"midpoints", "likelihood"}, default "midpoints"
@@ -142,8 +142,7 @@ class Release(ReleasedFrames):
         -------
         Estimate, RecoveredEstimate, RegressionEstimate, GroupedEstimate or TableEstimate
             A regression gives one record with an estimate per coefficient, the intercept first; a statistic ``by`` a
-            column one estimate per group; a test also p-values. All other statistics give one estimate: an
-            :class:`Estimate`, or without a guarantee a :class:`RecoveredEstimate`.
+            column one per group; a test also p-values; all others one, without a guarantee a RecoveredEstimate.
 
         Examples
         --------
@@ -187,9 +186,8 @@ class Release(ReleasedFrames):
         Parameters
         ----------
         formula : str
-            For example ``"died ~ age + C(sex) + age:bp + offset(e)"``. ``C(x)``, like a column of categories, makes one
-            column of 0 and 1 for each value but the first. ``a * b`` stands for ``a + b + a:b``. The left side of Cox's
-            model is ``survival(time, event)``; events are 1 or true.
+            For example ``"died ~ age + C(sex) + age:bp + offset(e)"``. ``C(x)`` makes a column of 0 and 1 for each
+            value but the first. The left side of Cox's model is ``survival(time, event)``; events are 1 or true.
         family : {"gaussian", "binomial", "poisson", "cox"}, default "gaussian"
             Linear, logistic or Poisson regression with its canonical link, or proportional hazards (Breslow's ties).
         weights : str, optional
@@ -202,8 +200,7 @@ class Release(ReleasedFrames):
         Returns
         -------
         Fit
-            One coefficient per term, such as ``fit["age"]``, with an interval that holds it for every choice of values
-            in the boxes; infinite if no finite one was proven.
+            One coefficient per term, such as ``fit["age"]``, with an interval for every choice of values in the boxes.
 
         Examples
         --------
@@ -235,13 +232,12 @@ class Release(ReleasedFrames):
         Returns
         -------
         tuple of Estimate or RecoveredEstimate
-            One estimate per coefficient of a regression, or a tuple of one.
+            One per coefficient of a regression, or a tuple of one.
 
         Examples
         --------
         >>> import sfumato as sf
-        >>> boxes = sf.read_release({"x_low": [1, 1, 6], "x_high": [3, 3, 8]})
-        >>> [estimate.name for estimate in boxes.estimates("mean(x)")]
+        >>> [one.name for one in sf.read_release({"x_low": [1, 1, 6], "x_high": [3, 3, 8]}).estimates("mean(x)")]
         ['mean(x)']
         """
         analysis = self._analysis(**options)
@@ -284,8 +280,6 @@ class Release(ReleasedFrames):
         >>> import sfumato as sf
         >>> boxes = sf.read_release({"x_low": [1, 3, 6, 0], "x_high": [2, 4, 8, 90], "y": [1.0, 2.0, 6.0, 3.0]})
         >>> mean, correlation = boxes.estimate_jointly(["mean(x)", "corr(x, y)"], importance=[2, 1])
-        >>> mean.reweighting.records == correlation.reweighting.records
-        True
         """
         wanted = [parse(one, names=self.names) for one in ([statistics] if isinstance(statistics, str) else statistics)]
         analysis = self._analysis(
@@ -331,7 +325,6 @@ class Release(ReleasedFrames):
         if self.diagnostics.optimality is None:
             raise RequestError(
                 "The optimality of a release is known only in the process that made it, and only for Boxes.",
-                found="a release that was read, or whose method has no optimum",
                 fix="use the object that `Boxes(...).release(table)` returned",
             )
         return self.diagnostics.optimality
@@ -379,6 +372,7 @@ class Release(ReleasedFrames):
         report: RenderedReport | None = None,
         formats: str | Sequence[str] | None = None,
         csv_formulas: str = "escape",
+        language: str = ENGLISH,
     ) -> Path:
         """Write the release into ``folder``, all or nothing: rows, manifest.json, report, codebook and README.
 
@@ -387,13 +381,14 @@ class Release(ReleasedFrames):
         folder : str or Path
             It must not exist, be empty, or contain an older release, which is then replaced as a whole.
         report : Report, optional
-            The report, if it has been made already. By default it is made here.
+            The report, if it has been made already.
         formats : str or sequence of str, optional
-            Formats of the rows besides released.parquet, which is always written: "csv" (default), "sav" (SPSS), "dta"
-            (Stata), "xpt" (SAS), "xlsx" (Excel), which are added to released.csv; "parquet" alone leaves that out. A
-            warning says what a format cannot hold. Rows in parts: Parquet only.
+            Formats of the rows besides released.parquet: "csv" (default), "sav" (SPSS), "dta" (Stata), "xpt" (SAS),
+            "xlsx" (Excel), which are added to released.csv; "parquet" alone leaves that out. Rows in parts: only that.
         csv_formulas : {"escape", "keep"}, default "escape"
             Text in released.csv that spreadsheets take for a formula (= + - @) gets an apostrophe, or is kept.
+        language : {"en", "de"}, default "en"
+            Language of the report and the README.
 
         Returns
         -------
@@ -409,23 +404,27 @@ class Release(ReleasedFrames):
         ['README.txt', 'codebook.csv', 'manifest.json', 'released.csv']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
+        require_choice(language, name="language", choices=languages())
         if self.manifest is None:
             raise RequestError("Only a release with a manifest can be written.", fix="the release of a method")
         chosen = check_formats(formats, in_parts=isinstance(self.table, StoredTable))
-        files = self.report_files(report, chosen)
+        files = self.report_files(report, chosen, language)
         if isinstance(self.table, StoredTable):
             return write_copies(self.table.files, self.manifest, files, folder)
-        return write(self.table, self.manifest, files, folder, formats=chosen, csv_formulas=csv_formulas)
+        others: Any = {"formats": chosen, "csv_formulas": csv_formulas, "language": language}
+        return write(self.table, self.manifest, files, folder, **others)
 
-    def report_files(self, report: RenderedReport | None = None, formats: Sequence[str] = ()) -> dict[str, bytes]:
+    def report_files(
+        self, report: RenderedReport | None = None, formats: Sequence[str] = (), language: str = ENGLISH
+    ) -> dict[str, bytes]:
         """Return report and codebook by name of the file; ``report`` if it has been made already."""
         from sfumato.report.html import Report, codebook  # a layer above: imported only when called
 
-        rendered: RenderedReport = Report.of(self) if report is None else report
+        rendered: RenderedReport = Report.of(self, language=language) if report is None else report
         columns = codebook(self, formats)
         return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
 
-    def evidence(self, *, recipient: str, purpose: str, environment: str = "") -> EvidencePack:
+    def evidence(self, *, recipient: str, purpose: str, environment: str = "", language: str = ENGLISH) -> EvidencePack:
         """Return what was found, mapped to what the law asks, as one document to print and sign. No legal advice.
 
         Parameters
@@ -434,6 +433,8 @@ class Release(ReleasedFrames):
             Who receives the release, and what for.
         environment : str, default ""
             Where it is used, and under which controls; a question if it is not given.
+        language : {"en", "de"}, default "en"
+            Language of the document.
 
         Returns
         -------
@@ -449,4 +450,4 @@ class Release(ReleasedFrames):
         """
         from sfumato.report.evidence import gather_evidence  # a layer above: imported only when called
 
-        return gather_evidence(self, recipient=recipient, purpose=purpose, place=environment)
+        return gather_evidence(self, recipient=recipient, purpose=purpose, place=environment, language=language)

@@ -187,8 +187,9 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
 
 def _describe_blame(release: Release, blamed: Sequence[BlamedColumn]) -> Iterator[str]:
     """Yield which columns make rows stand alone, and what to do about them."""
-    if blamed:
-        worst, names = blamed[0], [one.name for one in blamed]
+    known = [one for one in blamed if one.role != Role.SENSITIVE] or blamed  # who knows what is sensitive?
+    if known:
+        worst, names = known[0], [one.name for one in known]
         yield (
             f"The columns to blame are {_list_names(names)}: they are released and not protected. With {worst.name}, "
             f"{worst.alone:,} of {release.table.rows:,} rows look like no other row. Protect them too, with the role "

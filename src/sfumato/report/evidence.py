@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.raw_files import write_whole
+from sfumato.languages import ENGLISH, languages, translate_page
+from sfumato.params import require_choice
 from sfumato.release.bundle import rows_sha256
 from sfumato.release.target import NUMBERS, PARQUET, PROMISES
 from sfumato.report.contents import Contents, contents
@@ -66,6 +68,8 @@ class EvidencePack:
         What was found, for each text of the law.
     questions : tuple of str
         What no program can know; each has a line to sign.
+    language : str
+        Language of the page, such as "en" or "de".
     page : str
         The document as HTML, to be printed from a browser.
     """
@@ -79,12 +83,14 @@ class EvidencePack:
     checksum_of: str
     findings: tuple[LegalFinding, ...]
     questions: tuple[str, ...]
+    language: str
     _report: Contents
 
     @property
     def page(self) -> str:
         """The document as one HTML page without outside requests."""
-        return environment().get_template("evidence.html.j2").render(pack=self, report=self._report)
+        page = environment().get_template("evidence.html.j2").render(pack=self, report=self._report)
+        return translate_page(page, self.language)
 
     def write(self, file: str | Path) -> Path:
         """Write the document, all or nothing, and return its absolute path."""
@@ -103,12 +109,19 @@ class EvidencePack:
 
 
 def gather_evidence(
-    release: Release, *, recipient: str, purpose: str, place: str = "", name: str | None = None
+    release: Release,
+    *,
+    recipient: str,
+    purpose: str,
+    place: str = "",
+    name: str | None = None,
+    language: str = ENGLISH,
 ) -> EvidencePack:
     """Return the evidence of a release; ``place`` is the environment in which it is used."""
     for word, text in (("recipient", recipient), ("purpose", purpose)):
         if not isinstance(text, str) or not text.strip():
             raise OptionError(f"Evidence needs a {word}.", found="none", fix=f'{word}="University X"')
+    require_choice(language, name="language", choices=languages())
     if release.manifest is None:
         raise RequestError("Evidence needs a release with a manifest.", fix="the folder that `sfumato release` wrote")
     report, manifest = contents(release), release.manifest
@@ -123,6 +136,7 @@ def gather_evidence(
         checksum_of=of,
         findings=tuple(_findings(report, manifest)),
         questions=tuple(_questions(report, manifest, place.strip())),
+        language=language,
         _report=report,
     )
 

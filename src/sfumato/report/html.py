@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from sfumato.formats.exports import EXPORTS, file_names
+from sfumato.languages import ENGLISH, translate_page
 from sfumato.params import plain
 from sfumato.release.bundle import released_labels
 from sfumato.report.contents import contents
@@ -70,12 +71,13 @@ class Report:
     numbers: str
 
     @classmethod
-    def of(cls, release: Release, summary: Summary | None = None) -> Report:
+    def of(cls, release: Release, summary: Summary | None = None, language: str = ENGLISH) -> Report:
         """Compute and render the report; ``summary`` if it has been computed already."""
         shown = contents(release, summary)
         template = environment().get_template("release.html.j2")
         page = template.render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
         assessment = None if shown.assessment is None else shown.assessment.to_plain()
+        page = page if language == ENGLISH else translate_page(page, language)
         return cls(page=page, numbers=to_json({**as_plain(shown), "assessment": assessment}) + "\n")
 
     @classmethod

@@ -8,7 +8,6 @@ shown in English. `tests/unit/app/test_texts.py` says which texts are missing.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +16,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from sfumato.app.choices import Message
+from sfumato.languages import read_catalogue
 
 ENGLISH = "en"
 NAME = "English"  # the text whose translation is the name of the language
@@ -71,23 +71,3 @@ def choose_language(accepted: str) -> str:
     """
     wanted = (part.partition(";")[0].strip()[:2].lower() for part in accepted.split(","))
     return next((code for code in wanted if code in languages()), ENGLISH)
-
-
-def read_catalogue(file: Path) -> dict[str, str]:
-    """Read the pairs of a .po file; comments, contexts and empty translations are ignored."""
-    catalogue: dict[str, str] = {}
-    key, texts = "", {"msgid": "", "msgstr": ""}
-    for line in [*file.read_text(encoding="utf-8").splitlines(), "msgid"]:
-        word, _, quoted = line.strip().partition(" ")
-        if word == "msgid":
-            if texts["msgid"] and texts["msgstr"]:
-                catalogue[texts["msgid"]] = texts["msgstr"]
-            texts = {"msgid": "", "msgstr": ""}
-        if word in texts:
-            key = word
-        elif not line.strip().startswith('"'):
-            continue
-        else:
-            quoted = line.strip()
-        texts[key] += ast.literal_eval(quoted) if quoted else ""
-    return catalogue

@@ -170,7 +170,8 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
             return replace(super().place(work, release, into), table=self.keep(work))  # the files will be removed
         files = sorted(work.parts.folder.iterdir())
         sums = dict(zip([file.name for file in files], self.each(sha256, files, "computing checksums"), strict=True))
-        folder = write_parts(work.parts.folder, manifest, release.report_files(), into.path, sums)
+        report = release.report_files(language=into.language)
+        folder = write_parts(work.parts.folder, manifest, report, into.path, sums, into.language)
         kinds = {column.name: column.kind for column in manifest.released}
         return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
 

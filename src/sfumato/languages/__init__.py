@@ -1,0 +1,174 @@
+"""Texts in other languages: sentences of reports, found by patterns in one table per language.
+
+A table is a file ``LANGUAGE.po`` in this folder, in the format of gettext. ``msgid`` is the English sentence; a word in
+braces such as ``{rows}`` stands for any text, which is translated by itself where the table knows it. To add a
+language, copy ``de.po`` and translate each ``msgstr``. A sentence without a translation stays English.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ENGLISH = "en"
+DECIMAL_COMMA = ("de", "fr")  # languages that write 1.234,5
+PLACE = re.compile(r"\\\{(\w+)\\\}")  # an escaped placeholder
+TAG = re.compile(r"(<[^>]+>)")
+SILENT = re.compile(r"<(style|pre|script)\b.*?</\1>", re.DOTALL)  # what no one reads as a sentence
+INLINE = re.compile(r"</?(?:code|wbr|b|a|span class=\"long\")\b")  # tags inside a sentence
+SPOKEN = re.compile(r"\b(data-label|aria-label|title)=\"([^\"]*)\"")  # attributes that are read
+NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.,]*\d)|(?<![\w.,])\d+\.\d+(?![\w.]*\d)")
+LAST_NAME = re.compile(r" and (?=\S+$)")  # before the last of several names
+AMOUNTS = frozenset([*"nmklhetp", "share", "lost", "out", "all", "people", "alone", "broken", "drawn"])
+AMOUNT = r"[−-]?[\d.,∞]+(?:e[+-]?\d+)?(?: ?%)?"
+SENTENCE_END = re.compile(r"(?<=[.?:]) (?=[A-Z“`<])")
+
+
+def languages() -> tuple[str, ...]:
+    """Return the codes of all languages, English first."""
+    return (ENGLISH, *sorted(file.stem for file in Path(__file__).parent.glob("*.po")))
+
+
+@dataclass(frozen=True, repr=False)
+class Sentences:
+    """The sentences of one language."""
+
+    language: str
+    catalogue: Mapping[str, str]
+    patterns: tuple[tuple[re.Pattern[str], str], ...] = field(default=())
+
+    @classmethod
+    def of(cls, language: str, catalogue: Mapping[str, str]) -> Sentences:
+        """Compile the table; sentences with more words of their own are tried first."""
+        patterned = sorted((one for one in catalogue if "{" in one), key=lambda one: -len(re.sub(r"\{\w+\}", "", one)))
+        return cls(language, catalogue, tuple((_pattern(one), catalogue[one]) for one in patterned))
+
+    def say(self, text: str) -> str:
+        """Return a text in this language, sentence by sentence where it is not known as a whole."""
+        whole = self._find(text)
+        if whole is not None:
+            return whole
+        parts = SENTENCE_END.split(text)
+        return " ".join(self._find(part) or part for part in parts) if len(parts) > 1 else text
+
+    def _find(self, text: str) -> str | None:
+        if text in self.catalogue:
+            return self.catalogue[text]
+        matches = ((pattern.fullmatch(text), translation) for pattern, translation in self.patterns)
+        found, translation = next((pair for pair in matches if pair[0]), (None, ""))
+        if found is None:
+            return None
+        values = {name: self._say_value(value) for name, value in found.groupdict().items()}
+        return re.sub(r"\{(\w+)\}", lambda place: values[place.group(1)], translation)
+
+    def _say_value(self, text: str) -> str:
+        """Return a value of a placeholder in this language: a sentence, or a list of names."""
+        found = self._find(text)
+        return self.say(text) if found is not None else LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text)
+
+    def numbers(self, text: str) -> str:
+        """Return a text with its numbers as this language writes them.
+
+        >>> Sentences("de", {}).numbers("1,234 rows, 0.5 on average; version 0.1.0")
+        '1.234 rows, 0,5 on average; version 0.1.0'
+        """
+        if self.language not in DECIMAL_COMMA:
+            return text
+        return NUMBER.sub(lambda one: one.group().translate(str.maketrans(",.", ".,")), text)
+
+
+def _pattern(sentence: str) -> re.Pattern[str]:
+    """Return what matches a sentence; placeholders for numbers match only these, so that few words do not match all."""
+
+    def place(found: re.Match[str]) -> str:
+        return f"(?P<{found.group(1)}>{AMOUNT if found.group(1) in AMOUNTS else '.+?'})"
+
+    return re.compile(PLACE.sub(place, re.escape(sentence)), re.DOTALL)
+
+
+@cache
+def sentences(language: str) -> Sentences:
+    """Return the sentences of a language."""
+    file = Path(__file__).parent / f"{language}.po"
+    return Sentences.of(language, read_catalogue(file) if file.is_file() else {})
+
+
+def translate_lines(text: str, language: str) -> str:
+    """Return a plain text in another language, line by line; what is before a dash or a colon may be names."""
+    if language == ENGLISH:
+        return text
+    known = sentences(language)
+    return "\n".join(known.say(line) for line in text.split("\n"))
+
+
+def translate_page(page: str, language: str) -> str:
+    """Return an HTML page in another language; code, styles and names stay as they are."""
+    if language == ENGLISH:
+        return page
+    known = sentences(language)
+    kept: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        kept.append(found.group())
+        return f"<kept {len(kept) - 1}>"
+
+    pieces = TAG.split(SILENT.sub(keep, page))
+    told = "".join(_translate_piece(piece, known) for piece in _sentences_and_tags(pieces))
+    told = told.replace('<html lang="en">', f'<html lang="{language}">')
+    return re.sub(r"<kept (\d+)>", lambda place: kept[int(place.group(1))], told)
+
+
+def _sentences_and_tags(pieces: list[str]) -> Iterator[str]:
+    """Yield tags that end a sentence, and sentences with the tags inside them."""
+    sentence = ""
+    for piece in pieces:
+        if not piece.startswith("<") or INLINE.match(piece) or (piece == "</span>" and 'class="long"' in sentence):
+            sentence += piece
+        else:
+            yield from ([sentence] if sentence else [])
+            sentence = ""
+            yield piece
+    yield from ([sentence] if sentence else [])
+
+
+def _translate_piece(piece: str, known: Sentences) -> str:
+    if piece.startswith("<") and not INLINE.match(piece):
+        return SPOKEN.sub(lambda one: f'{one.group(1)}="{_escape(known.say(_plain(one.group(2))))}"', piece)
+    core = " ".join(_plain(piece).split())
+    if not core:
+        return piece
+    before, after = piece[: len(piece) - len(piece.lstrip())], piece[len(piece.rstrip()) :]
+    return f"{before}{known.numbers(known.say(core))}{after}"
+
+
+def _escape(text: str) -> str:
+    return text.replace('"', "&#34;")
+
+
+def _plain(text: str) -> str:
+    """Return text with the quotes that templates escape; they are allowed between tags."""
+    return text.replace("&#39;", "'").replace("&#34;", '"')
+
+
+def read_catalogue(file: Path) -> dict[str, str]:
+    """Read the pairs of a .po file; comments, contexts and empty translations are ignored."""
+    catalogue: dict[str, str] = {}
+    key, texts = "", {"msgid": "", "msgstr": ""}
+    for line in [*file.read_text(encoding="utf-8").splitlines(), "msgid"]:
+        word, _, quoted = line.strip().partition(" ")
+        if word == "msgid":
+            if texts["msgid"] and texts["msgstr"]:
+                catalogue[texts["msgid"]] = texts["msgstr"]
+            texts = {"msgid": "", "msgstr": ""}
+        if word in texts:
+            key = word
+        elif not line.strip().startswith('"'):
+            continue
+        else:
+            quoted = line.strip()
+        texts[key] += ast.literal_eval(quoted) if quoted else ""
+    return catalogue

@@ -1,0 +1,133 @@
+"""Reports in other languages: every sentence of the templates is in the table, and names and code stay."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.languages import (
+    INLINE,
+    SILENT,
+    TAG,
+    Sentences,
+    _plain,
+    _sentences_and_tags,
+    languages,
+    sentences,
+    translate_lines,
+    translate_page,
+)
+from sfumato.release.read import verify_bundle
+from sfumato.report.contents import MEANINGS
+from sfumato.report.distributions import QUESTIONS
+
+SOURCE = Path(sf.__file__).parent
+OTHERS = [language for language in languages() if language != "en"]
+TEMPLATES = ("base", "release", "sections", "tables", "evidence")
+
+
+def spoken(page: str) -> list[str]:
+    """Return the sentences of a page, each on one line."""
+    pieces = _sentences_and_tags(TAG.split(SILENT.sub("", page)))
+    texts = [" ".join(_plain(one).split()) for one in pieces if not one.startswith("<") or INLINE.match(one)]
+    return [text for text in texts if re.search(r"[A-Za-z]{3}", re.sub(r"<[^>]+>|<code>.*?</code>", "", text))]
+
+
+def fixed_texts(template: str) -> set[str]:
+    """Return the texts of a template in which nothing is filled in."""
+    text = (SOURCE / "report" / "templates" / f"{template}.html.j2").read_text()
+    text = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)
+    quoted = re.findall(r"\(\"([A-Z][^\"{]+)\", [01]\)|call t[dh]\(\"([^\"]+)\"|call table\(\"([^\"]+)\"", text)
+    text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}", "\0", text, flags=re.DOTALL)
+    plain = {one for one in spoken(text) if "\0" not in one}
+    return plain | {part for parts in quoted for part in parts if part}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+class TestTheTable:
+    @pytest.mark.parametrize("template", TEMPLATES)
+    def test_has_every_fixed_sentence_of_a_template(self, language, template):
+        known, names = sentences(language), {"schema.toml", "SHA-256"}
+        missing = [text for text in fixed_texts(template) if known._find(text) is None and text not in names]
+        pieces = [one for text in missing for one in re.split(r"(?<=[.?:]) (?=[A-Z])", text)]
+        assert [one for one in pieces if not any(one in key for key in known.catalogue)] == []
+
+    def test_has_every_question_and_meaning(self, language):
+        known = sentences(language)
+        asked = [*MEANINGS.values(), *(question for question, _, _ in QUESTIONS.values())]
+        assert [text for text in asked if known._find(text) is None] == []
+
+    def test_keeps_the_placeholders(self, language):
+        for text, other in sentences(language).catalogue.items():
+            assert set(re.findall(r"\{(\w+)\}", text)) == set(re.findall(r"\{(\w+)\}", other)), text
+
+
+@pytest.fixture
+def release():
+    draw = np.random.default_rng(0)
+    table = {
+        "age": draw.integers(18, 90, 200),
+        "kept and privacy": draw.normal(70, 12, 200),
+        "ill": draw.choice(["a", "b"], 200),
+    }
+    schema = {"age": "quasi", "kept and privacy": "other", "ill": "sensitive"}
+    return sf.Boxes(k=5, keep=["mean(age)"]).release(table, schema=schema)
+
+
+class TestAReportInGerman:
+    def test_speaks_german_and_says_the_same_figures(self, release, tmp_path):
+        folder = release.write(tmp_path / "de", language="de")
+        page = (folder / "report.html").read_text()
+        assert '<html lang="de">' in page
+        assert "Die Zusagen zum Datenschutz sind eingehalten." in page and "privacy promises" not in page
+        assert "5-anonym in age" in page and "kleinste Gruppe" in page
+        assert "kept and privacy" in page  # the name of a column
+
+    def test_readme_and_checks(self, release, tmp_path):
+        folder = release.write(tmp_path / "de", language="de")
+        readme = (folder / "README.txt").read_text()
+        assert readme.startswith("Eine Tabelle von 200 Zeilen") and "Zugesagt: 5-anonym in age" in readme
+        assert verify_bundle(folder).holds
+        (folder / "README.txt").write_text(readme.replace("5-anonym", "9-anonym"))
+        assert not verify_bundle(folder).holds
+
+    def test_few_sentences_stay_english(self, release):
+        from sfumato.report.html import Report
+
+        page = Report.of(release).page.partition('<section aria-labelledby="made">')[0]  # options are explained below
+        known = sentences("de")
+        stays = {one for one in spoken(page) if known.say(one) == one and known._find(one) is None}
+        names = {"age", "kept and privacy", "ill", "boxes", "mean(<wbr>age)", "age_<wbr>low – age_<wbr>high"}
+        others = {one for one in stays - names if not one.startswith(("<code>", "Replace each record"))}
+        assert others <= {"age, kept and privacy, ill"}
+
+    def test_an_unknown_language_is_refused(self, release, tmp_path):
+        with pytest.raises(sf.SfumatoError, match="language"):
+            release.write(tmp_path / "xx", language="xx")
+
+    def test_evidence(self, release):
+        pack = release.evidence(recipient="Uni <b>X</b>", purpose="Studie", language="de")
+        assert "keine Rechtsberatung" in pack.page and "<b>X" not in pack.page
+
+
+class TestSentences:
+    def test_values_are_translated_and_escaped_text_stays(self):
+        known = Sentences.of("de", {"{n} rows": "{n} Zeilen", "{rows} in {name}": "{rows} in {name}", "and": "und"})
+        assert known.say("5 rows in a &lt;b&gt; and c") == "5 Zeilen in a &lt;b&gt; und c"
+
+    def test_few_words_do_not_match_everything(self):
+        assert sentences("de").say("half of the table was left out of all") == "half of the table was left out of all"
+
+    def test_code_and_styles_stay(self):
+        page = '<html lang="en"><style>.privacy{}</style><p>privacy</p><pre>privacy</pre><code>privacy</code></html>'
+        told = translate_page(page, "de")
+        assert told.count("privacy") == 3 and "<p>Datenschutz</p>" in told
+
+    def test_english_is_unchanged(self):
+        assert (
+            translate_page("<p>privacy</p>", "en") == "<p>privacy</p>" and translate_lines("privacy", "en") == "privacy"
+        )
