@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sfumato.report.distributions import Distribution, Gauge, ReleasedGroups, distributions, gauges, groups
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, describe_value, reproduction
-from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
+from sfumato.report.summary import Summary, summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role
 
@@ -317,7 +317,6 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         release = replace(release, assessment=None)
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
-    fits = release.table.rows <= MOST_ROWS
     statistics = measure_widths(release, shown.estimates)
     return Contents(
         verdict=verdict(release),
@@ -329,9 +328,9 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         made_by=reproduction(manifest) if manifest else None,
         keep=manifest.keep if manifest else (),
         promises=promises(release),
-        columns=_columns(release, fits=fits),
+        columns=_columns(release),
         more_columns=max(0, len(manifest.columns) - MOST_COLUMNS) if manifest else 0,
-        groups=groups(release) if fits else None,
+        groups=groups(release),
         gauges=gauges(assessment) if assessment else (),
         assessment=assessment,
         statistics=statistics,
@@ -344,12 +343,11 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     )
 
 
-def _columns(release: Release, *, fits: bool) -> tuple[ReportedColumn, ...]:
+def _columns(release: Release) -> tuple[ReportedColumn, ...]:
     manifest: Manifest | None = release.manifest
     if manifest is None:
         return ()
-    covers = column_spreads(release) if fits else {}
-    shapes = distributions(release) if fits else {}
+    covers, shapes = column_spreads(release), distributions(release)
     return tuple(
         ReportedColumn(
             name=column.name,
