@@ -35,6 +35,7 @@ from sfumato.plan.questions import (
 )
 from sfumato.randomness import Randomness
 from sfumato.release.read import verify_bundle
+from sfumato.sources.frames import LazySource
 from tests.same_rows import same_rows
 
 ROLES = {"age": "quasi", "income": "quasi", "town": "quasi", "name": "identifier", "ill": "other"}
@@ -305,12 +306,14 @@ class TestPartitions:
                 rows = table.filter(pa.array((years == year) & (np.array(table.column("town")) == town)))
                 write = pq.write_table if ending == "parquet" else pa_csv.write_csv
                 write(rows.drop_columns(["town"]), folder / f"part.{ending}")
+        (tmp_path / "year=2020" / "_SUCCESS").write_text("")
+        assert same_rows(sf.read(tmp_path).arrow.select(table.column_names), table)
         pattern = str(tmp_path / "*" / "*" / f"*.{ending}")
         assert same_rows(sf.read(pattern).arrow.select(table.column_names), table)
         monkeypatch.setattr("sfumato.engines.duckdb.source.EXPANSION", 10**12)  # text files are streamed
         roles = {"age": "quasi", "income": "quasi", "town": "other", "year": "other"}
-        for engine in ("memory", "duckdb"):
-            found = sf.Boxes(k=5).release(pattern, schema=roles, engine=engine, into=tmp_path / engine).to_arrow()
+        for engine, source in (("memory", pattern), ("duckdb", pattern), ("duckdb", str(tmp_path))):
+            found = sf.Boxes(k=5).release(source, schema=roles, engine=engine).to_arrow()
             assert sorted(found.column("year").to_pylist()) == sorted(years.tolist())
             assert sorted(found.column("town").to_pylist()) == sorted(table.column("town").to_pylist())
 
@@ -318,6 +321,79 @@ class TestPartitions:
         (tmp_path / "k=5").mkdir()
         pq.write_table(people(20), tmp_path / "k=5" / "people.parquet")
         assert "k" not in sf.read(tmp_path / "k=5" / "people.parquet").names
+
+
+class TestColumnOrder:
+    """Columns of several files are matched by name."""
+
+    def test_columns_in_another_order_are_matched(self, tmp_path):
+        table = people(900).drop_columns(["name"])
+        for number, names in enumerate(
+            (table.column_names, table.column_names[::-1], [*table.column_names[1:], "age"])
+        ):
+            pq.write_table(table.slice(300 * number, 300).select(names), tmp_path / f"part{number}.parquet")
+        assert sf.read(tmp_path / "*.parquet").arrow.equals(sf.Table.from_arrow(table).arrow)
+        roles, pattern = {name: ROLES[name] for name in table.column_names}, str(tmp_path / "*.parquet")
+        found = [sf.Boxes(k=5).release(pattern, schema=roles, engine=one, seed=1) for one in ("memory", "duckdb")]
+        assert same_rows(found[0].table.arrow, found[1].table.arrow)
+
+    def test_other_columns_are_refused(self, tmp_path):
+        pq.write_table(pa.table({"x": [1], "y": [2]}), tmp_path / "a.parquet")
+        pq.write_table(pa.table({"x": [1], "z": [2]}), tmp_path / "b.parquet")
+        for engine in ("memory", "duckdb"):
+            with pytest.raises(TableError, match="the same columns"):
+                sf.Boxes(k=2).release(str(tmp_path / "*.parquet"), engine=engine)
+
+
+class TestLazyTables:
+    """Tables of other libraries that are not read yet reach the engine in batches."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        pq.write_table(people(900).drop_columns(["name"]), tmp_path / "rows.parquet", row_group_size=200)
+        return tmp_path / "rows.parquet"
+
+    def sources(self, file):
+        import duckdb
+        import polars
+        from pyarrow import dataset
+
+        return {
+            "polars": lambda: polars.scan_parquet(file),
+            "duckdb": lambda: duckdb.sql(f"SELECT * FROM '{file}'"),
+            "arrow": lambda: dataset.dataset(file),
+            "stream": lambda: dataset.dataset(file).scanner().to_reader(),
+        }
+
+    @pytest.mark.parametrize("library", ["polars", "duckdb", "arrow", "stream"])
+    def test_they_give_the_release_of_their_file(self, library, file, monkeypatch):
+        make = self.sources(file)[library]
+        roles = {name: ROLES[name] for name in pq.read_schema(file).names}
+        expected = sf.Boxes(k=5).release(file, schema=roles, engine="memory", seed=1)
+        in_memory = sf.Boxes(k=5).release(make(), schema=roles, engine="memory", seed=1)
+        assert same_rows(in_memory.table.arrow, expected.table.arrow)
+        monkeypatch.setattr(LazySource, "read", lambda source: pytest.fail("the table was read as a whole"))
+        found = sf.Boxes(k=5).release(make(), schema=roles, engine="duckdb", seed=1)
+        assert same_rows(found.table.arrow, expected.table.arrow)
+
+    def test_the_engine_that_is_chosen_depends_on_their_size(self, file, monkeypatch):
+        from sfumato.engines import base
+
+        for library, make in self.sources(file).items():
+            monkeypatch.setattr(base, "available_memory", lambda: 10**9)
+            assert base.engine_for("auto", LazySource(make())).name == "memory"
+            monkeypatch.setattr(base, "available_memory", lambda: 10**4)
+            expected = "memory" if library == "stream" else "duckdb"  # a stream cannot be counted
+            assert base.engine_for("auto", LazySource(make())).name == expected
+
+    def test_an_error_of_the_library_quotes_no_cell(self, tmp_path):
+        import duckdb
+
+        (tmp_path / "rows.csv").write_text("age,town\n" + "30,Arles\n" * 30 + "secret,Brig\n")
+        broken = duckdb.sql(f"SELECT CAST(age AS INTEGER) AS age, town FROM '{tmp_path / 'rows.csv'}'")
+        with pytest.raises(ReadError, match="lazy table") as caught:
+            sf.Boxes(k=5).release(broken, schema={"age": "quasi", "town": "other"}, engine="duckdb")
+        assert "secret" not in str(caught.value) and caught.value.__cause__ is None
 
 
 class TestTextFiles:

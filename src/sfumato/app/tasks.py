@@ -162,6 +162,7 @@ class MeasureRisks(Task):
     def perform(self, held: TableCache) -> Risks:
         import numpy as np
 
+        from sfumato.plan.answers import GroupSizes
         from sfumato.report.distributions import size_classes
         from sfumato.risk.group_models import group_models
         from sfumato.risk.population import population_uniqueness
@@ -188,7 +189,7 @@ class MeasureRisks(Task):
             rows=models.rows,
             k=models.k,
             groups=models.groups,
-            classes=size_classes(np.bincount(models.labels)),
+            classes=size_classes(GroupSizes.of(np.bincount(models.labels))),
             sensitive=tuple(
                 SensitiveRisk(column=one.column, l=one.distinct_l, t=one.t, disclosed_rows=one.disclosed_rows)
                 for one in models.columns

@@ -18,7 +18,7 @@ from sfumato.release.destination import Folder, destination_of
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource
-from sfumato.sources.frames import as_table
+from sfumato.sources.frames import LazySource, as_table, is_lazy
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -200,4 +200,6 @@ def _source_of(table: Any) -> Any:
         return FileSource(table)
     if isinstance(table, FittedTable | TableSource) or is_spark_frame(table):
         return table
+    if is_lazy(table):
+        return LazySource(table)
     return as_table(table)

@@ -31,6 +31,12 @@ class GroupSizes:
         """Return the histogram of the sizes of individual groups."""
         return cls(*np.unique(sizes, return_counts=True))
 
+    def merge(self, other: GroupSizes) -> GroupSizes:
+        """Return the histogram of two sets of groups that share none."""
+        sizes, place = np.unique(np.concatenate([self.sizes, other.sizes]), return_inverse=True)
+        groups = np.bincount(place, np.concatenate([self.groups, other.groups]), minlength=len(sizes))
+        return GroupSizes(sizes, groups.astype(np.int64))
+
     @property
     def count(self) -> int:
         """Number of groups."""

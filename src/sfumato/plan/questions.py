@@ -44,7 +44,8 @@ class Question(ABC, Generic[Answer]):
     """A question about a table.
 
     A partial answer can be pickled and never leaves the engine. Partial answers may be merged in any grouping;
-    ``merge`` may change and return ``one``. The answer to a single batch is exact.
+    ``merge`` may change and return ``one``. The answer to a single batch is exact. One that grows with the groups of a
+    table is split into shares, which are settled when they are complete, like the tally of a claim.
     """
 
     @property
@@ -60,8 +61,12 @@ class Question(ABC, Generic[Answer]):
         """Return the partial answer of the rows of both; by default a partial answer itself knows how."""
         return one.merge(other)
 
+    def settle(self, share: Any) -> Any:
+        """Return what the answer needs of a share that is complete; by default the share itself."""
+        return share
+
     def finish(self, partial: Any) -> Answer:
-        """Return the answer, given the partial answer of all rows; by default this is the answer."""
+        """Return the answer, given the partial answer of all rows, settled or not; by default this is the answer."""
         answer: Answer = partial
         return answer
 
@@ -100,8 +105,8 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
             one.facts,
             rows=one.facts.rows + other.facts.rows,
             missing=one.facts.missing + other.facts.missing,
-            low=_end(min, one.facts.low, other.facts.low),
-            high=_end(max, one.facts.high, other.facts.high),
+            low=outer_end(min, one.facts.low, other.facts.low),
+            high=outer_end(max, one.facts.high, other.facts.high),
             infinite=one.facts.infinite + other.facts.infinite,
             blanks=one.facts.blanks + other.facts.blanks,
         )
@@ -114,7 +119,7 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
         return partial.facts
 
 
-def _end(choose: Callable[[float, float], float], one: float, other: float) -> float:
+def outer_end(choose: Callable[[float, float], float], one: float, other: float) -> float:
     """Return the smaller or the larger number; NaN is none."""
     return other if math.isnan(one) else one if math.isnan(other) else choose(one, other)
 
@@ -134,7 +139,7 @@ class ExtremesOf(ColumnQuestion[Extremes]):
         return Extremes(float(present.min()), float(present.max())) if present.size else Extremes(np.nan, np.nan)
 
     def merge(self, one: Extremes, other: Extremes) -> Extremes:
-        return Extremes(_end(min, one.low, other.low), _end(max, one.high, other.high))
+        return Extremes(outer_end(min, one.low, other.low), outer_end(max, one.high, other.high))
 
 
 @dataclass(frozen=True)
@@ -287,8 +292,11 @@ class GroupSizesOf(Question[GroupSizes]):
     def of(self, batch: Table) -> GroupCounts:
         return GroupCounts.of(KeyedGroups.of(batch, self.columns))
 
-    def finish(self, partial: GroupCounts) -> GroupSizes:
-        return GroupSizes.of(partial.counts)
+    def settle(self, share: GroupCounts) -> GroupSizes:
+        return GroupSizes.of(share.counts)
+
+    def finish(self, partial: GroupCounts | GroupSizes) -> GroupSizes:
+        return partial if isinstance(partial, GroupSizes) else self.settle(partial)
 
 
 @dataclass(frozen=True)

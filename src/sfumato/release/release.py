@@ -14,7 +14,7 @@ from sfumato.params import require_choice
 from sfumato.plan.plan import Diagnostics, Optimality
 from sfumato.release.analysis import Analysis, by_text, weight_column
 from sfumato.release.bundle import RenderedReport, check_formats, write, write_copies
-from sfumato.release.rows import ReleasedFrames, StoredTable
+from sfumato.release.rows import Ask, ReleasedFrames, StoredTable
 from sfumato.release.target import CODEBOOK, NUMBERS, REPORT
 from sfumato.risk.safe_shares import SafeShares
 from sfumato.statistics.cursor import require_name
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 class Release(ReleasedFrames):
     """A released table with its manifest.
 
-    It is returned by the ``release`` method of an anonymization method such as :class:`sfumato.Boxes`, and by
-    :func:`sfumato.read_release`.
+    The ``release`` method of a method such as :class:`sfumato.Boxes` and :func:`sfumato.read_release` return it.
 
     Attributes
     ----------
@@ -76,6 +75,7 @@ class Release(ReleasedFrames):
     before: tuple[SafeShares, ...] = field(default=(), kw_only=True)
     _plan: Plan | None = field(default=None, kw_only=True)  # that made it, in the process that did
     _from_text: bool = field(default=False, kw_only=True)  # whether the rows are those of a text file alone
+    _ask: Ask | None = field(default=None, kw_only=True)  # how questions are answered while an engine has the rows
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -7,11 +7,11 @@ import re
 import sys
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,13 @@ import pyarrow.types as pt
 from sfumato.errors import OptionError, ReadError
 from sfumato.formats.isolated import invalid_cells
 from sfumato.params import Flag
+from sfumato.plan.questions import Answers, PartialAnswers
 from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name
 from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import CountedRows, Table, pandas_frame, polars_frame
 
 if TYPE_CHECKING:
+    from sfumato.plan.questions import Question
     from sfumato.release.manifest import Manifest
     from sfumato.table.kinds import Kind
 
@@ -143,11 +145,34 @@ def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> T
     return Table(plain.arrow, {name: kinds[name] for name in names})
 
 
+Ask = Callable[[Sequence["Question[Any]"]], Mapping["Question[Any]", Any]]
+
+
+def ask_rows(table: Table, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
+    """Answer questions about released rows in one pass, one part after the other."""
+    partials = PartialAnswers(questions)
+    return partials.add(table.parts(partials.reads)).finish()
+
+
 class ReleasedFrames:
-    """Ways to get the rows of a release as data frames."""
+    """Ways to get the rows of a release as data frames, and answers about them."""
 
     table: Table
     manifest: Manifest | None
+    _ask: Ask | None
+
+    def answers(self, questions: Iterable[Question[Any]]) -> Answers:
+        """Answer questions about the released rows; each is answered once, all that are new in one pass."""
+        known: dict[Question[Any], Any] = self.__dict__.setdefault("_answered", {})
+        new = [one for one in dict.fromkeys(questions) if one not in known]
+        if new:
+            known.update((self._ask or partial(ask_rows, self.table))(new))
+        return Answers(known)
+
+    def knowing(self, other: ReleasedFrames) -> Self:
+        """Return this release with the answers of another object about the same rows."""
+        self.__dict__["_answered"] = dict(other.__dict__.get("_answered", {}))
+        return self
 
     @property
     @abstractmethod

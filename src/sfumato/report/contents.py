@@ -20,7 +20,7 @@ from sfumato.report.distributions import (
 )
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, describe_value, reproduction
-from sfumato.report.summary import MOST_ROWS, Summary, summarize, treatment
+from sfumato.report.summary import Summary, summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role
 
@@ -342,8 +342,8 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         release = replace(release, assessment=None)
     manifest, assessment = release.manifest, release.assessment
     shown = summary or summarize(release)
-    fits = release.table.rows <= MOST_ROWS
-    statistics, blamed = measure_widths(release, shown.estimates), blamed_columns(release)
+    statistics = measure_widths(release, shown.estimates)
+    blamed = blamed_columns(release)
     return Contents(
         verdict=verdict(release, blamed),
         rows_in=manifest.rows_in if manifest else None,
@@ -354,9 +354,9 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         made_by=reproduction(manifest) if manifest else None,
         keep=manifest.keep if manifest else (),
         promises=promises(release),
-        columns=_columns(release, fits=fits),
+        columns=_columns(release),
         more_columns=max(0, len(manifest.columns) - MOST_COLUMNS) if manifest else 0,
-        groups=groups(release) if fits else None,
+        groups=groups(release),
         intruders=intruder_views(release),
         blamed=blamed,
         gauges=gauges(assessment) if assessment else (),
@@ -371,12 +371,11 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
     )
 
 
-def _columns(release: Release, *, fits: bool) -> tuple[ReportedColumn, ...]:
+def _columns(release: Release) -> tuple[ReportedColumn, ...]:
     manifest: Manifest | None = release.manifest
     if manifest is None:
         return ()
-    covers = column_spreads(release) if fits else {}
-    shapes = distributions(release) if fits else {}
+    covers, shapes = column_spreads(release), distributions(release)
     return tuple(
         ReportedColumn(
             name=column.name,

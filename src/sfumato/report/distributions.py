@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.plan.questions import GroupSizesOf
+from sfumato.report.usefulness import group_columns, report_questions
 from sfumato.risk.safe_shares import (
     BINS,
     OTHERS,
@@ -23,14 +25,13 @@ from sfumato.risk.safe_shares import (
     step_for,
 )
 from sfumato.schema.columns import Role
-from sfumato.table.groups import group_sizes
-from sfumato.table.intervals import ANY, BOX, Intervals, is_interval, low_name, original_name, parse_set
+from sfumato.table.intervals import ANY, Intervals, is_interval, low_name, original_name, parse_set
 from sfumato.table.kinds import Kind
-from sfumato.table.table import CountedRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sfumato.plan.answers import GroupSizes
     from sfumato.release.assessment import Assessment, Score
     from sfumato.release.release import Release
     from sfumato.risk.safe_shares import SafeShares
@@ -200,11 +201,6 @@ def _category_shares(release: Release, rows: Table, name: str) -> dict[str, floa
     return {label: share * (1.0 + spread / total) for label, share in totals.items()} if total else totals
 
 
-GROUPED_ROWS = (
-    5_000_000  # rows up to which groups are counted by all their cells; groups with a number are always counted
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SizeClass:
     """Groups of about equal size."""
@@ -328,23 +324,18 @@ def _gauge(score: Score) -> Gauge:
 
 def groups(release: Release) -> ReleasedGroups | None:
     """Count groups of released rows that are equal in the protected columns; None without protected columns."""
-    manifest = release.manifest
-    if manifest is None:
+    manifest, grouped = release.manifest, group_columns(release)
+    if manifest is None or not grouped or not release.table.rows:
         return None
-    released, quasi = release.table.kinds, manifest.names(Role.QUASI)
-    known = [column.name for column in manifest.columns]
-    columns = [name for name in release.table.names if original_name(name, released, known) in quasi]
-    numbered = BOX in released and BOX not in known  # rows of one box are equal in all protected columns
-    if not columns or not release.table.rows or (release.table.rows > GROUPED_ROWS and not numbered):
-        return None
-    sizes = CountedRows.merge([release.table.counted([BOX])], [BOX]).count if numbered else _sizes(release, columns)
-    shown = tuple(dict.fromkeys(original_name(name, released, known) for name in columns if name != BOX))
+    sizes = release.answers(report_questions(release))[GroupSizesOf(grouped)]
+    known, quasi = [column.name for column in manifest.columns], manifest.names(Role.QUASI)
+    names = dict.fromkeys(original_name(name, release.table.kinds, known) for name in release.table.names)
     return ReleasedGroups(
-        columns=shown,
+        columns=tuple(name for name in names if name in quasi),
         rows=release.table.rows,
-        groups=int(sizes.size),
-        smallest=int(sizes.min()),
-        alone=int((sizes == 1).sum()),
+        groups=sizes.count,
+        smallest=sizes.smallest,
+        alone=sizes.unique_rows,
         classes=size_classes(sizes),
     )
 
@@ -430,16 +421,16 @@ def _sizes(release: Release, columns: list[str]) -> NDArray[np.int64]:
     return group_sizes(release.table.select(columns), columns)
 
 
-def size_classes(sizes: NDArray[np.int64]) -> tuple[SizeClass, ...]:
+def size_classes(sizes: GroupSizes) -> tuple[SizeClass, ...]:
     """Return how many groups of about each size there are, and how many people are in them."""
     starts = np.array(STARTS)
-    place = np.searchsorted(starts, sizes, side="right") - 1
+    place = np.searchsorted(starts, sizes.sizes, side="right") - 1
     return tuple(
         SizeClass(
             smallest=int(starts[number]),
-            largest=int(starts[number + 1]) - 1 if number + 1 < len(starts) else int(sizes.max()),
-            groups=int((place == number).sum()),
-            people=int(sizes[place == number].sum()),
+            largest=int(starts[number + 1]) - 1 if number + 1 < len(starts) else int(sizes.sizes.max()),
+            groups=int(sizes.groups[place == number].sum()),
+            people=int((sizes.sizes * sizes.groups)[place == number].sum()),
         )
         for number in np.unique(place).tolist()
     )

@@ -18,10 +18,12 @@ from markupsafe import Markup, escape
 from sfumato.formats.exports import EXPORTS, file_names
 from sfumato.languages import ENGLISH, translate_page
 from sfumato.params import plain
+from sfumato.plan.questions import DistinctIn
 from sfumato.release.bundle import released_labels
 from sfumato.report.contents import contents
 from sfumato.report.picture import HEIGHT, WIDTH
-from sfumato.report.summary import MOST_ROWS, number, percent, quantity_text, treatment
+from sfumato.report.summary import number, percent, quantity_text, treatment
+from sfumato.report.usefulness import report_questions
 from sfumato.table.intervals import original_name, original_names
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -185,7 +187,7 @@ def _safe(text: str) -> str:
 def _categories(release: Release, name: str) -> str:
     """Return the number of categories of a released column; their names are cells, which only the release holds."""
     table = release.table
-    if not isinstance(table, Table) or table.rows > MOST_ROWS or table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED):
+    if not isinstance(table, Table) or table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED):
         return ""
-    values = table.coded(name).values
+    values = release.answers(report_questions(release))[DistinctIn(name)].values
     return str(len(values) - values.null_count)

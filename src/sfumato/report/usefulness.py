@@ -6,18 +6,21 @@ import contextlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.errors import SfumatoError, StatisticError
+from sfumato.plan.questions import Distinct, DistinctIn, GroupSizesOf
+from sfumato.plan.released_questions import SpreadOf
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.table.intervals import ANY, BOX, Intervals, box_labels, interval_names, is_interval, parse_set
+from sfumato.table.intervals import ANY, BOX, Intervals, interval_names, is_interval, original_name, parse_set
+from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
-    from sfumato.release.manifest import Manifest
+    from sfumato.plan.questions import Question
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.statistic import Statistic
@@ -67,24 +70,40 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
 
 def column_spreads(release: Release) -> dict[str, float]:
     """Return the mean share of its range, from 0 to 1, that a cell of each generalized column covers."""
-    table = release.table
-    altered = release.manifest.altered if release.manifest else ()
-    spreads = {}
-    for name in release.names:
-        if is_interval(name, table.kinds):
-            ends = Intervals.of(table, name)
-            width, known = ends.high - ends.low, ~(np.isnan(ends.low) | np.isnan(ends.high))
-            whole = float(ends.high[known].max() - ends.low[known].min()) if known.any() else 0.0
-            if whole > 0.0:
-                spreads[name] = float(width[known].mean()) / whole
-        elif name not in altered and name in _sets(release.manifest):
-            coded = table.coded(name)
-            sets = [frozenset(parse_set(None if text is None else str(text))) for text in coded.values.to_pylist()]
-            values = len(frozenset().union(*sets))
-            shares = np.array([1.0 if ANY in one else (len(one) - 1) / max(values - 1, 1) for one in sets])
-            if values > 1 or shares.any():
-                spreads[name] = float(shares[coded.codes].mean())
-    return spreads
+    answers, questions = release.answers(report_questions(release)), report_questions(release)
+    found = {one.column: answers[one].share for one in questions if isinstance(one, SpreadOf)}
+    sets = {one.column: _set_spread(answers[one]) for one in questions if isinstance(one, DistinctIn)}
+    found |= {name: share for name, share in sets.items() if name in _sets(release)}
+    return {name: found[name] for name in release.names if not math.isnan(found.get(name, math.nan))}
+
+
+def _set_spread(cells: Distinct) -> float:
+    """Return the mean share of the values that a released set leaves open; NaN if there is a single value."""
+    sets = [frozenset(parse_set(None if text is None else str(text))) for text in cells.values.to_pylist()]
+    values = len(frozenset().union(*sets))
+    shares = np.array([1.0 if ANY in one else (len(one) - 1) / max(values - 1, 1) for one in sets])
+    return float(shares @ cells.counts / cells.counts.sum()) if values > 1 or shares.any() else math.nan
+
+
+def report_questions(release: Release) -> list[Question[Any]]:
+    """Return what a report asks about all released rows: widths of ranges, categories, and the sizes of groups."""
+    kinds, grouped = release.table.kinds, group_columns(release)
+    categories = [name for name, kind in kinds.items() if kind in (Kind.NOMINAL, Kind.ORDERED)]
+    return [
+        *(SpreadOf(name) for name in release.names if is_interval(name, kinds)),
+        *(DistinctIn(name) for name in dict.fromkeys([*categories, *_sets(release)])),
+        *([GroupSizesOf(grouped)] if grouped else []),
+    ]
+
+
+def group_columns(release: Release) -> tuple[str, ...]:
+    """Return the released columns whose equal cells make a group: the number of the box, or all protected columns."""
+    if release.manifest is None:
+        return ()
+    released, quasi = release.table.kinds, release.manifest.names(Role.QUASI)
+    known = [column.name for column in release.manifest.columns]
+    columns = tuple(name for name in release.table.names if original_name(name, released, known) in quasi)
+    return (BOX,) if columns and BOX in released and BOX not in known else columns
 
 
 def _kept_columns(release: Release) -> frozenset[str]:
@@ -96,14 +115,19 @@ def _kept_columns(release: Release) -> frozenset[str]:
     return frozenset(columns)
 
 
-def _sets(manifest: Manifest | None) -> tuple[str, ...]:
+def _sets(release: Release) -> tuple[str, ...]:
     """Return the categorical columns that may have been released as sets."""
+    manifest = release.manifest
     if manifest is None:
         return ()
     return tuple(
         column.name
         for column in manifest.columns
-        if column.role is Role.QUASI and column.name not in manifest.unaltered and not column.kind.is_numeric
+        if column.role is Role.QUASI
+        and column.name not in (*manifest.unaltered, *manifest.altered)
+        and not column.kind.is_numeric
+        and column.name in release.names
+        and not is_interval(column.name, release.table.kinds)
     )
 
 
@@ -154,7 +178,8 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
 
 def _groups(release: Release) -> int:
     """Return the number of boxes; 0 if the release has none."""
-    return int(box_labels(release.table).max(initial=-1)) + 1 if BOX in release.table.kinds else 0
+    question = GroupSizesOf((BOX,))
+    return release.answers([question])[question].count if BOX in release.table.kinds else 0
 
 
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so

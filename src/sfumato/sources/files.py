@@ -73,7 +73,8 @@ def read(
     ----------
     path : str or Path
         Path of a file, or a pattern such as ``"part-*.csv"``. All files that match the pattern are read in order of
-        name into one table; they must have the same columns. Folders of the pattern such as ``year=2020`` are columns.
+        name into one table; they must have the same columns, in any order. Folders such as ``year=2020`` are columns,
+        of a pattern and of a folder that has such folders.
     separator : str, optional
         Character between cells, such as ``","``, ``";"`` or ``"\t"``. Detected by default.
     encoding : str, optional
@@ -195,11 +196,13 @@ class Partitions:
 
     @classmethod
     def of(cls, path: str | Path, files: Sequence[Path]) -> Partitions:
-        """Return the columns of files that match a pattern; a file that is given by its path has none."""
-        is_pattern = glob.has_magic(str(path)) and [str(file) for file in files] != [str(path)]
+        """Return the columns of files in a folder or of a pattern; a file that is given by its path has none."""
+        given = Path(path).expanduser()
+        below = given if given.is_dir() else Path()  # the folder itself may be one of another table
         named = [
-            dict(part.split("=", 1) for part in file.parent.parts if part.partition("=")[0] and "=" in part)
-            for file in (files if is_pattern else ())
+            dict(part.split("=", 1) for part in folder.parts if part.partition("=")[0] and "=" in part)
+            for folder in (file.parent.relative_to(below) if given.is_dir() else file.parent for file in files)
+            if list(files) != [given]
         ]
         names = list(dict.fromkeys(name for one in named for name in one))
         cells = [[_partition_value(one.get(name)) for one in named] for name in names]
@@ -246,6 +249,9 @@ def matching_files(path: str | Path) -> list[Path]:
     location = Path(path)
     with contextlib.suppress(RuntimeError):  # ~nobody
         location = location.expanduser()
+    parts = _partitioned_files(location)
+    if parts:
+        return parts
     if is_there(location):
         return [location]
     name = shorten_name(str(path))
@@ -256,6 +262,23 @@ def matching_files(path: str | Path) -> list[Path]:
     if not files:
         raise ReadError(f"No file matches the pattern {name!r}.", fix="check the folder and the pattern")
     return files
+
+
+def _partitioned_files(folder: Path) -> list[Path]:
+    """Return the files below a folder that has folders such as ``year=2020``; none of any other path."""
+    try:
+        is_partitioned = any("=" in child.name and child.is_dir() for child in folder.iterdir())
+    except (OSError, ValueError):  # a file, or a path that :func:`is_there` judges
+        return []
+    if not is_partitioned:
+        return []
+    inside = (file for file in sorted(folder.rglob("*")) if file.is_file())
+    return [file for file in inside if not is_hidden(file.relative_to(folder))]
+
+
+def is_hidden(file: Path) -> bool:
+    """Return whether the name begins as those of files that are no data; ``_year=2020`` is the folder of a column."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)
 
 
 def _memory_needed(file: Path) -> int:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import TableError
+from sfumato.errors import ReadError, TableError, items_without_cause, without_cause
 from sfumato.formats.text import HALF_CHARACTER
-from sfumato.sources.base import TableSource
+from sfumato.sources.base import CELL_BYTES, TableSource
 from sfumato.sources.files import read
 from sfumato.table.kinds import invalid_columns
 from sfumato.table.table import Table
@@ -20,12 +21,86 @@ from sfumato.table.table import Table
 NO_NAMES = ("None", "nan", "NaT", "<NA>")  # text of column labels that mean "no name"
 
 
+LAZY = {  # tables that are not read yet: the module that has been imported if there is one, and its class
+    "polars": "LazyFrame",
+    "duckdb": "DuckDBPyRelation",
+    "pyarrow.dataset": "Dataset",
+    "ibis.expr.types": "Table",
+}
+BATCH_ROWS = 1 << 17
+
+
+def is_lazy(source: Any) -> bool:
+    """Return whether this is a lazy frame of polars, a relation of DuckDB, a dataset of Arrow or a table of ibis."""
+    kinds = [getattr(sys.modules[module], name, None) for module, name in LAZY.items() if module in sys.modules]
+    return isinstance(source, (pa.RecordBatchReader, *(kind for kind in kinds if kind is not None)))
+
+
+@dataclass(frozen=True, repr=False)
+class LazySource(TableSource):
+    """A table of another library that is not read yet, such as a lazy frame: an engine reads it in batches."""
+
+    frame: Any
+
+    def read(self) -> Table:
+        """Read all rows."""
+        return as_table(pa.concat_tables(self.batches()).unify_dictionaries())
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield the rows in batches, as the library of the table computes them; at least one batch has the columns."""
+        read = without_cause(lambda: _stream(self.frame), Exception, _unreadable)
+        yield read.schema.empty_table()
+        for batch in items_without_cause(read, Exception, _unreadable):
+            yield pa.Table.from_batches([batch])
+
+    def memory_needed(self) -> int:
+        """Estimate the bytes that all rows take, by their number; a stream that can be read once is not counted."""
+        if isinstance(self.frame, pa.RecordBatchReader):
+            return 0
+        rows, columns = without_cause(lambda: _shape(self.frame), Exception, _unreadable)
+        return CELL_BYTES * rows * columns
+
+
+def _stream(frame: Any) -> pa.RecordBatchReader:
+    """Start to read a lazy table."""
+    if isinstance(frame, pa.RecordBatchReader):
+        return frame
+    if hasattr(frame, "to_pyarrow_batches"):  # ibis
+        return frame.to_pyarrow_batches(chunk_size=BATCH_ROWS)
+    if hasattr(frame, "collect_schema"):  # polars
+        schema = frame.head(0).collect().to_arrow().schema
+        parts = frame.collect_batches(chunk_size=BATCH_ROWS, lazy=True, engine="streaming")
+        batches = (batch for part in parts for batch in part.to_arrow().to_batches())
+        return pa.RecordBatchReader.from_batches(schema, batches)
+    if hasattr(frame, "scanner"):  # Arrow
+        return frame.scanner(batch_size=BATCH_ROWS).to_reader()
+    return pa.RecordBatchReader.from_stream(frame)
+
+
+def _shape(frame: Any) -> tuple[int, int]:
+    """Count the rows and the columns of a lazy table; its library knows shortcuts."""
+    if hasattr(frame, "to_pyarrow_batches"):
+        return int(frame.count().execute()), len(frame.columns)
+    if hasattr(frame, "collect_schema"):
+        counted = frame.select(sys.modules["polars"].len()).collect(engine="streaming")
+        return int(counted.item()), len(frame.collect_schema())
+    if hasattr(frame, "scanner"):
+        return int(frame.count_rows()), len(frame.schema)
+    return int(frame.aggregate("count(*)").fetchall()[0][0]), len(frame.columns)
+
+
+def _unreadable(error: Exception) -> ReadError:
+    return ReadError("The lazy table cannot be computed.", found=type(error).__name__, fix="try to collect it yourself")
+
+
 def as_table(source: Any) -> Table:
     """Return a Table from a Table, a path or a data frame.
 
-    Accepted frames are pandas, polars (a lazy frame is collected), Arrow tables and record batches, mappings of column
-    names to arrays, and everything that narwhals or the Arrow PyCapsule interface supports.
+    Accepted frames are pandas, polars, Arrow tables and record batches, mappings of column names to arrays, tables that
+    are not read yet (:class:`LazySource`), and everything that narwhals or the Arrow PyCapsule interface supports.
     """
+    if is_lazy(source):
+        source = LazySource(source)
     if isinstance(source, Table):
         return source
     if isinstance(source, str | Path):

@@ -187,9 +187,9 @@ class Table:
         """
         return Table(self.arrow.take(pa.array(positions)), self.kinds, self.labels)
 
-    def parts(self) -> Iterator[Table]:
-        """Yield the rows in parts that fit into memory: here one part with all rows."""
-        yield self
+    def parts(self, names: Sequence[str] | None = None) -> Iterator[Table]:
+        """Yield the rows, or these columns of them, in parts that fit into memory: here one part with all rows."""
+        yield self if names is None else self.select(names)
 
     def thinned(self, names: Sequence[str], most: int) -> Table:
         """Return every n-th row of these columns, with the smallest n that leaves at most so many.

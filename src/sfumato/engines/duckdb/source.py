@@ -5,7 +5,7 @@ Parquet files with ordinary types are used where they are. Everything else is wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.engines.duckdb.scan import Connection
-from sfumato.engines.out_of_core.source import Relation, StoredRows, quote_text, spool_tables
+from sfumato.engines.out_of_core.source import Relation, StoredRows, plain_batches, quote_text, spool_tables
 from sfumato.errors import ReadError
 from sfumato.formats.dialect import Dialect
 from sfumato.formats.raw_files import file_format
@@ -140,7 +140,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
     if isinstance(source, str | Path):
         source = FileSource(source)
     if isinstance(source, TableSource) and not isinstance(source, FileSource):
-        return spool_tables(_as_plain(source.batches()), folder, "source")
+        return spool_tables(plain_batches(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
         return spool_tables(_batches(as_table(source)), folder, "source")
     files = matching_files(source.path)
@@ -151,7 +151,7 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
         relation = Relation.of(files)
         if _is_plain(relation) and not partitions and not relation.is_reordered:
             return relation
-        return spool_tables(_as_plain(_stored_batches(relation, partitions)), folder, "source")
+        return spool_tables(plain_batches(_stored_batches(relation, partitions)), folder, "source")
     if sum(file.stat().st_size for file in files) * EXPANSION <= memory:
         return spool_tables(_batches(as_table(source)), folder, "source")
     if formats != {"text"}:
@@ -194,15 +194,6 @@ def _stored_batches(relation: Relation, partitions: Partitions) -> Iterator[pa.T
         one = replace(relation, files=(file,))
         for _, rows in one.batches(list(relation.types), BATCH_ROWS):
             yield partitions.add_to(rows, [number] * rows.num_rows)
-
-
-def _as_plain(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield batches with the few types that tables have."""
-    kinds: Mapping[str, Any] = {}
-    for arrow in batches:
-        table = Table.from_arrow(arrow, kinds)
-        kinds = table.kinds  # the kinds do not matter here; they are not inferred again
-        yield table.arrow
 
 
 def _is_plain(relation: Relation) -> bool:

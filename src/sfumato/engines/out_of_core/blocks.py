@@ -76,6 +76,11 @@ class Parts:
 
     def evidence(self, part: ReleasedPart) -> Evidence:
         """Return the rows of a part as they were written, with the original rows of its block."""
+        released = self.released(part)
+        return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
+
+    def released(self, part: ReleasedPart) -> Table:
+        """Return the rows of a part as they were written."""
         released = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts())
         if released.rows != part.rows:
             raise GuaranteeNotMet(
@@ -83,7 +88,7 @@ class Parts:
                 found=f"{released.rows:,} rows of {part.rows:,}",
                 fix="release again",
             )
-        return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
+        return released
 
     @property
     def alone(self) -> Parts:

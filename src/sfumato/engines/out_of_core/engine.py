@@ -7,6 +7,7 @@ and removed at its end. What a killed run left is removed at the next start of a
 from __future__ import annotations
 
 import contextlib
+import secrets
 import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +25,9 @@ from sfumato.engines.out_of_core.scan import OutOfCoreSurvey, Scan
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows, require_finite, rows_of
 from sfumato.errors import OptionError
 from sfumato.machine import MemoryBudget
-from sfumato.plan.plan import Claim, Diagnostics, Plan, Trace
+from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
+from sfumato.plan.questions import Question
+from sfumato.plan.released_questions import AskedOfRelease
 from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
@@ -76,9 +79,16 @@ class OutOfCoreWork:
 MOST_TASKS = 256  # that merge shares of tallies: each has a small result
 
 
-def _tally(files: TallyFiles, parts: Parts, part: ReleasedPart) -> Gists:
-    """Count one part, and leave its tallies in a file."""
+def _tally(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
+    """Count one part with its original rows, and leave its tallies in a file."""
     return files.write(part.number, PartTallies.of(files.claims, parts.evidence(part)))
+
+
+def _answer(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
+    """Count the released rows of one part, and leave its tallies in a file."""
+    released = parts.released(part)
+    evidence = Evidence(released, released.select([]), np.arange(released.rows))
+    return files.write(part.number, PartTallies(tuple(claim.tally(evidence) for claim in files.claims)))
 
 
 def _draw(parts: Parts, size: int, together: Sequence[str], wanted: tuple[ReleasedPart, int]) -> PairedSample:
@@ -147,11 +157,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
 
     def verify(self, claims: Sequence[Claim[Any]], work: OutOfCoreWork) -> Verified:
         files = TallyFiles.create(self.folder / "tallies", claims, work.parts.rows)
-        gists = self.each(partial(_tally, files, work.parts.alone), work.parts.parts, "verifying parts")
-        tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
-        merge = partial(files.settle, reduce(Gists.merge, gists))
-        settled = self.each(merge, [one.tolist() for one in tasks], "merging counts of groups")
-        told = reduce(partial(SettledTallies.merge, claims=claims), settled)
+        told = self._count(files, partial(_tally, work.parts.alone), work)
         findings = told.findings(claims)
         require_held(findings)
         assert told.compared is not None  # there is at least one part
@@ -168,12 +174,30 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         assert manifest is not None
         if not isinstance(into, Folder):
             return replace(super().place(work, release, into), table=self.keep(work))  # the files will be removed
+        asking = replace(release, _ask=partial(self.ask, work))
         files = sorted(work.parts.folder.iterdir())
         sums = dict(zip([file.name for file in files], self.each(sha256, files, "computing checksums"), strict=True))
-        report = release.report_files(language=into.language)
+        report = asking.report_files(language=into.language)
         folder = write_parts(work.parts.folder, manifest, report, into.path, sums, into.language)
         kinds = {column.name: column.kind for column in manifest.released}
-        return replace(release, table=StoredTable.of(folder / PARQUET, kinds))
+        return replace(release, table=StoredTable.of(folder / PARQUET, kinds)).knowing(asking)
+
+    def ask(self, work: OutOfCoreWork, questions: Sequence[Question[Any]]) -> dict[Question[Any], Any]:
+        """Answer questions about the released rows, each part where it is."""
+        asked = [AskedOfRelease(question) for question in questions]
+        folder = self.folder / f"answers-{secrets.token_hex(4)}"
+        told = self._count(TallyFiles.create(folder, asked, work.parts.rows), partial(_answer, work.parts.alone), work)
+        return {question: question.finish(own[0]) for question, own in zip(questions, told.of_claims, strict=True)}
+
+    def _count(
+        self, files: TallyFiles, count: Callable[[TallyFiles, ReleasedPart], Gists], work: OutOfCoreWork
+    ) -> SettledTallies:
+        """Count all parts, and merge the shares of their groups."""
+        gists = self.each(partial(count, files), work.parts.parts, "counting released rows")
+        tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
+        merge = partial(files.settle, reduce(Gists.merge, gists))
+        settled = self.each(merge, [one.tolist() for one in tasks], "merging counts of groups")
+        return reduce(partial(SettledTallies.merge, claims=files.claims), settled)
 
     def keep(self, work: OutOfCoreWork) -> Table:
         """Return the released rows so that they outlive the files of this run: in memory."""

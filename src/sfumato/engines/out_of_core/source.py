@@ -233,6 +233,15 @@ def spool_tables(tables: Iterable[pa.Table], folder: Path, name: str) -> Relatio
     return Relation.of([path], {name: tuple(values) for name, values in orders.items()})
 
 
+def plain_batches(batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Yield batches with the few types that tables have."""
+    kinds: Mapping[str, Any] = {}
+    for arrow in batches:
+        table = Table.from_arrow(arrow, kinds)
+        kinds = table.kinds  # the kinds do not matter here; they are not inferred again
+        yield table.arrow
+
+
 def _no_space(error: Exception) -> OptionError:
     reason = getattr(error, "strerror", None) or type(error).__name__
     return OptionError(f"Temporary rows cannot be written: {reason}.", fix="free space on the disk of the target")

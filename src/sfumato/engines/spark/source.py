@@ -20,14 +20,15 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.engines.base import is_spark_frame
-from sfumato.engines.out_of_core.source import Relation, StoredRows, orders_in, spool_tables
+from sfumato.engines.out_of_core.source import Relation, StoredRows, orders_in, plain_batches, spool_tables
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
 from sfumato.release.rows import file_url
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
-from sfumato.sources.files import FileSource, Partitions, matching_files
+from sfumato.sources.base import TableSource
+from sfumato.sources.files import FileSource, Partitions, is_hidden, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -52,6 +53,10 @@ def relation_of(source: Any, cluster: Cluster) -> Relation:
     read = _frame(source, cluster)
     if read is not None:
         return replace(_copy_rows(read.frame, cluster), orders=read.orders)
+    if isinstance(source, TableSource) and not isinstance(source, FileSource):
+        relation = spool_tables(plain_batches(source.batches()), cluster.folder, "source")
+        require_names(relation.types)
+        return relation
     table = as_table(source)
     require_names(table.names)
     slices = (table.arrow.slice(start, BATCH_ROWS) for start in range(0, max(table.rows, 1), BATCH_ROWS))
@@ -104,15 +109,10 @@ def _files_alike(folder: Path, cluster: Cluster) -> list[Path]:
             found=f"a folder {DELTA}",
             fix="read it with Spark, and pass the frame",
         )
-    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _is_hidden(file.relative_to(folder))]
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file() and not is_hidden(file.relative_to(folder))]
     if files:  # otherwise Spark says what is missing
         Relation.of(files, look=cluster.look)
     return files
-
-
-def _is_hidden(file: Path) -> bool:
-    """Return whether Spark leaves the file out; a folder such as ``_year=2020`` is that of a column."""
-    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in file.parts)
 
 
 def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
