@@ -5,10 +5,14 @@ label, and parts tell their total. A function that people would not have by chan
 
 - few values: rows with the same value of one column have the same value of the other. A nearly unique column would
   determine every other one by chance, so it does not count.
-- monotone: sorted by one column, the rows are sorted by the other, too.
+- monotone: sorted by one column, the rows are sorted by the other, too. Text that is written numbers or dates counts
+  as these.
+- ranges: sorted by one column, rows with the same value of the other are together, as with income groups.
+- parts of dates: the month or the day of the week of one column tells the other.
 - smooth: sorted by one column, neighbouring rows have nearly the same number in the other, as with (x − 50)² or sin x.
 - linear: one column is a linear combination of a few others, found by orthogonal matching pursuit. As many columns as
-  rows would be combinations of each other by chance, so that these are not looked at.
+  rows would be combinations of each other by chance, so that these are not looked at. Products and ratios are linear
+  combinations of logarithms. What is left may be as large as the digits to which the column is rounded.
 
 In a table of very many columns, only those are found that have different values in the same rows as a protected one.
 """
@@ -16,21 +20,26 @@ In a table of very many columns, only those are found that have different values
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from sfumato.errors import TableError, warn
+from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.schema.columns import Role
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
 ROWS = 20_000  # rows in which functions are looked for, at most
 FEWEST_ROWS = 30
@@ -47,6 +56,9 @@ MOST_TERMS = 6  # columns of a linear combination
 NEARLY_LINEAR = 1e-6  # share of the variance that a combination leaves, above which it is none
 EXACT = 1e-7  # relative error of a linear combination that is one
 NEARLY_ALL = 0.98  # share of the rows in which it must be
+ROUNDED = 0.55  # error of a rounded combination, in units of the last digit
+MOST_ROUNDED = 0.003  # share of the variance that rounding may leave
+BLURRED = 2  # times that the rows of a value may be apart in the order of a column of which it is a range
 
 
 def find_copies(table: Table, exact: Sequence[str], protected: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -55,7 +67,7 @@ def find_copies(table: Table, exact: Sequence[str], protected: Sequence[str]) ->
     ``table`` may be a random sample; no more than 20,000 of its rows are looked at.
     """
     told: dict[str, dict[str, None]] = {name: {} for name in exact}
-    if not exact or not protected or table.rows < FEWEST_ROWS:
+    if not exact or not protected:
         return {}
     order = np.random.default_rng(0).permutation(table.rows)[:ROWS]  # neighbours in a file are alike, whatever they say
     rows = table.select(list(dict.fromkeys([*exact, *protected]))).take(order)
@@ -88,7 +100,7 @@ def find_exact_copies(schema: Schema, sample: Table, unaltered: Sequence[str]) -
     """Warn of columns that are released as they are and tell a protected or sensitive one; return both."""
     quasi, sensitive = schema.names(Role.QUASI), schema.names(Role.SENSITIVE)
     exact = {role: [name for name in schema.names(role) if name in unaltered] for role in Role}
-    copies = find_copies(sample, exact[Role.OTHER], (*quasi, *sensitive))
+    copies = find_copies(sample, [*exact[Role.OTHER], *exact[Role.WEIGHT]], (*quasi, *sensitive))
     copies |= find_copies(sample, exact[Role.SENSITIVE], [name for name in quasi if name not in unaltered])
     if copies:
         told = [f"{name!r} ({_name_some(map(repr, others))})" for name, others in copies.items()]
@@ -138,6 +150,12 @@ class _Cells:
         return np.argsort(self.codes, kind="stable")
 
     @cached_property
+    def sorted(self) -> NDArray[np.int64]:
+        """The rows with a value, sorted by their numbers if they have any."""
+        order = self.order if self.numbers is None else np.argsort(self.numbers, kind="stable")
+        return order[~self.missing[order]]
+
+    @cached_property
     def repeats(self) -> NDArray[np.bool_]:
         """Whether a sorted row has the code of the row before it; empty if nearly all codes are different."""
         same = np.diff(self.codes[self.order]) == 0
@@ -157,11 +175,49 @@ class _Cells:
         return float(-(shares[shares > 0] * np.log(shares[shares > 0])).sum())
 
     @cached_property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which rows have no value."""
+        coded = self.table.coded(self.name)
+        return np.asarray(coded.codes == coded.size - 1) & (coded.values.null_count > 0)
+
+    @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
+        """The numbers of a column, also those that are written as text, with a unit or without; None if it has none."""
         try:
-            return self.table.numbers(self.name) if self.table.kinds[self.name].is_numeric else None
-        except TableError:  # moments that floats would round
+            if self.table.kinds[self.name].is_numeric:
+                return self.table.numbers(self.name)
+            coded = self.table.coded(self.name)
+            return _read_numbers(coded.values)[coded.codes] if pt.is_string(coded.values.type) else None
+        except TableError:  # text, and moments that floats would round
             return None
+
+    @cached_property
+    def parts(self) -> tuple[_Cells, ...]:
+        """The month, the day of the month and the day of the week, if these are dates."""
+        cells = self.table.arrow[self.name]
+        if not pt.is_temporal(cells.type) or not (pt.is_date(cells.type) or pt.is_timestamp(cells.type)):
+            return ()
+        named = {"month": pc.month(cells), "day": pc.day(cells), "day_of_week": pc.day_of_week(cells)}
+        table = Table.from_arrow(pa.table(named))
+        return tuple(_Cells(table, name) for name in named)
+
+    def is_range_in(self, other: _Cells) -> bool:
+        """Return whether rows with the same value are together if they are sorted by the other column, beyond chance.
+
+        There are fewer ways to arrange the values in so few runs than to arrange them at all.
+        """
+        codes = self.codes[other.sorted]
+        if self.missing.any():
+            codes = codes[~self.missing[other.sorted]]
+        runs, rows = 1 + int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes)
+        counts = np.bincount(codes) if runs <= BLURRED * self.table.coded(self.name).size else np.zeros(0)
+        counts = counts[counts > 0]
+        values = len(counts)
+        if not 2 <= values <= runs <= BLURRED * values:
+            return False
+        ways = math.lgamma(rows + 1) - sum(map(math.lgamma, counts + 1.0))
+        few = math.lgamma(rows) - math.lgamma(runs) - math.lgamma(rows - runs + 1) + runs * math.log(values)
+        return ways - few >= EVIDENCE
 
     @cached_property
     def ascending(self) -> NDArray[np.int64] | None:
@@ -185,15 +241,23 @@ class _Cells:
 
     def determines(self, other: _Cells) -> bool:
         """Return whether rows with the same value have the same value of the other column, beyond chance."""
-        pairs, chance = int(self.repeats.sum()), other.coincidence
-        if chance >= 1.0 or -np.log(chance) * pairs < EVIDENCE:
+        unknown = (self.missing | other.missing)[self.order]
+        pairs, chance = self.repeats & ~(unknown[1:] | unknown[:-1]), other.coincidence
+        if chance >= 1.0 or -np.log(chance) * int(pairs.sum()) < EVIDENCE:
             return False
-        agree = float((np.diff(other.codes[self.order]) == 0)[self.repeats].mean())
+        agree = float((np.diff(other.codes[self.order]) == 0)[pairs].mean())
         return agree - chance >= AGREEING * (1.0 - chance)
 
 
+def _read_numbers(texts: pa.Array) -> NDArray[np.float64]:
+    bare = pc.replace_substring_regex(texts, r"^[^\d.+-]+|\D+$", "")
+    return Table.from_arrow(pa.table({"read": infer_type(pa.chunked_array([bare]), Spelling())})).numbers("read")
+
+
 def _is_function(one: _Cells, other: _Cells) -> bool:
-    if one.determines(other) or other.determines(one):
+    if one.determines(other) or other.determines(one) or one.is_range_in(other) or other.is_range_in(one):
+        return True
+    if any(part.determines(other) for part in one.parts) or any(part.determines(one) for part in other.parts):
         return True
     if one.numbers is None or other.numbers is None:
         return False
@@ -208,7 +272,7 @@ def _is_monotone(one: _Cells, other: _Cells) -> bool:
     assert other.numbers is not None
     known = ~(np.isnan(one.numbers) | np.isnan(other.numbers))
     x, y = one.numbers[known], other.numbers[known]
-    if len(x) < FEWEST_ROWS or x.min() == x.max() or y.min() == y.max():
+    if min(len(np.unique(x)), len(np.unique(y))) < 2:
         return False
     return any(_sorts(x[:FIRST_ROWS], z[:FIRST_ROWS]) and _sorts(x, z) for z in (y, -y))
 
@@ -223,7 +287,7 @@ def _sorts(x: NDArray[np.float64], y: NDArray[np.float64]) -> bool:
 def _linear_relations(
     columns: dict[str, _Cells], exact: Sequence[str], protected: Sequence[str]
 ) -> Iterable[tuple[str, ...]]:
-    """Yield sets of columns of which one is a linear combination of the others: of all, and of the exact ones."""
+    """Yield sets of columns of which one is a linear combination or a product of others: of all, and of the exact."""
     known = {name: cells.numbers for name, cells in columns.items() if cells.numbers is not None}
     numeric = [name for name, numbers in known.items() if _mostly_known(numbers)]
     if not 2 <= len(numeric) <= MOST_COMBINED:
@@ -233,29 +297,49 @@ def _linear_relations(
     if len(matrix) < max(FEWEST_ROWS, len(numeric)):
         return
     largest = np.abs(matrix).max(axis=0)
+    digits = np.array([_last_digit(column) for column in matrix.T]) / np.where(largest > 0.0, largest, 1.0)
     matrix = matrix / np.where(largest > 0.0, largest, 1.0)  # so that squares do not overflow
+    yield from _combinations(numeric, matrix, np.broadcast_to(digits, matrix.shape), exact)
+    positive = np.flatnonzero((matrix > 0.0).all(axis=0))
+    factors = matrix[:, positive]
+    yield from _combinations([numeric[place] for place in positive], np.log(factors), digits[positive] / factors, exact)
+
+
+def _combinations(
+    numeric: Sequence[str], matrix: NDArray[np.float64], digits: NDArray[np.float64], exact: Sequence[str]
+) -> Iterable[tuple[str, ...]]:
+    """Yield sets of columns of which one is a linear combination of the others; digits are the units of the cells."""
     matrix = matrix - matrix.mean(axis=0)
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
     names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
+    errors = ROUNDED * digits[:, varied] / spread[varied]
     products = matrix.T @ matrix / len(matrix)
     is_exact = np.isin(names, list(exact))
     for place, name in enumerate(names):
         others = [int(other) for other in np.flatnonzero(is_exact | is_exact[place]) if other != place]
-        for terms in _linear_terms(products, place, others):
+        rounded = float((errors[:, place] ** 2).mean()) / 3.0  # variance of an error that is uniform
+        error, rounded = (errors[:, place], rounded) if rounded < MOST_ROUNDED else (EXACT, 0.0)
+        for terms in _linear_terms(products, place, others, max(rounded, NEARLY_LINEAR)):
             weights = np.linalg.lstsq(matrix[:, terms], matrix[:, place], rcond=None)[0]
-            if _is_exact(matrix[:, place], matrix[:, terms] @ weights, len(terms)):
+            if _is_exact(matrix[:, place], matrix[:, terms] @ weights, len(terms), error):
                 yield (name, *(names[term] for term, weight in zip(terms, weights, strict=True) if abs(weight) > EXACT))
                 break
+
+
+def _last_digit(numbers: NDArray[np.float64]) -> float:
+    """Return the power of ten, 1 or less, of which all numbers are multiples; 0 if they have many digits."""
+    units = (10.0**-digits for digits in range(7))
+    return next((unit for unit in units if bool((np.abs(numbers / unit - np.rint(numbers / unit)) < 1e-6).all())), 0.0)
 
 
 def _mostly_known(numbers: NDArray[np.float64]) -> bool:
     return bool(np.isnan(numbers).mean() < 0.1) and bool(np.isfinite(numbers[~np.isnan(numbers)]).all())
 
 
-def _linear_terms(products: NDArray[np.float64], target: int, known: Sequence[int]) -> Iterator[list[int]]:
+def _linear_terms(products: NDArray[np.float64], target: int, known: Sequence[int], left: float) -> Iterator[list[int]]:
     """Yield columns of which the target may be a linear combination; none if there is no short one.
 
-    ``products`` are the correlations of all columns.
+    ``products`` are the correlations of all columns, ``left`` the share of the variance that may be left.
     """
     terms: list[int] = []
     weights: NDArray[np.floating] = np.zeros(0)
@@ -264,15 +348,17 @@ def _linear_terms(products: NDArray[np.float64], target: int, known: Sequence[in
         fits[[known.index(term) for term in terms]] = -1.0
         terms.append(known[int(np.argmax(fits))])
         weights = np.linalg.lstsq(products[np.ix_(terms, terms)], products[terms, target], rcond=None)[0]
-        if 1.0 - weights @ products[terms, target] < NEARLY_LINEAR:
+        if 1.0 - weights @ products[terms, target] < left:
             yield [*terms]
 
 
-def _is_exact(target: NDArray[np.float64], combined: NDArray[np.float64], terms: int) -> bool:
+def _is_exact(
+    target: NDArray[np.float64], combined: NDArray[np.float64], terms: int, error: float | NDArray[np.float64]
+) -> bool:
     """Return whether nearly all rows are a linear combination; those with the most frequent value do not count."""
     values, counts = np.unique(target, return_counts=True)
     uncommon = target != values[np.argmax(counts)]
     if int(uncommon.sum()) < FEWEST_ROWS or len(values) < terms + 3:
         return False
-    rest = (target - combined)[uncommon]
-    return bool((np.abs(rest) <= EXACT * (1.0 + np.abs(target[uncommon]))).mean() >= NEARLY_ALL)
+    is_near = np.abs(target - combined) <= np.maximum(error, EXACT * (1.0 + np.abs(target)))
+    return bool(is_near[uncommon].mean() >= NEARLY_ALL)

@@ -339,8 +339,11 @@ class CategoricalColumn:
         return {member for members in cells for member in members if isinstance(member, str)}
 
     def _as_shown(self, predicate: Predicate) -> Predicate:
-        """Return the predicate with True, TRUE or 1 as the column writes it, if that holds true and false only."""
-        known = self.names
+        """Return the predicate with True, TRUE or 1 as the column writes it, if that holds true and false only.
+
+        The name of a node that may stand for anything, such as ``*``, is no value.
+        """
+        known = self.names.difference(*(set(members) - self.listed for members in self.sets if ANY in members))
         if predicate.value is None or predicate.value in known or not {name.lower() for name in known} <= set(TRUTHS):
             return predicate
         wanted = TRUTHS.get(predicate.value.lower(), _number_of(predicate.value))

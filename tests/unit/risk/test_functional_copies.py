@@ -42,6 +42,13 @@ FUNCTIONS = {
     "a wave": (lambda frame, draw: np.sin(np.log(frame.income)), "income"),
     "with missing cells": (lambda frame, draw: (frame.income * 2).where(draw.random(N) < 0.9), "income"),
     "with a few errors": (lambda frame, draw: frame.age.where(draw.random(N) < 0.998, 50), "age"),
+    "text of a number": (lambda frame, draw: frame.income.map("{:,.2f} EUR".format), "income"),
+    "text of ranges": (lambda frame, draw: pd.qcut(frame.income, 10).astype(str), "income"),
+    "two classes": (lambda frame, draw: np.where(frame.income >= 50_000, "high", "low"), "income"),
+    "a code that is often missing": (
+        lambda frame, draw: frame.town.map(dict(zip("abcdef", range(6), strict=True))).where(draw.random(N) < 0.6),
+        "town",
+    ),
     "born": (lambda frame, draw: pd.Timestamp("2020-01-01") - pd.to_timedelta(frame.age * 365.25, unit="D"), "age"),
 }
 
@@ -64,6 +71,33 @@ def test_a_total_and_its_parts_are_found():
     assert find_copies(as_table(total), ["total"], ["age", "income"]) == {"total": ("income", "age")}
 
 
+def test_a_part_of_a_date_is_found_where_nearly_all_dates_are_different():
+    born = pd.Series(pd.Timestamp("1920-01-01") + pd.to_timedelta(np.random.default_rng(4).integers(0, 30_000, N), "D"))
+    parts = {"month": born.dt.month_name(), "weekday": born.dt.day_of_week, "written": born.dt.strftime("%d.%m.%Y")}
+    frame = pd.DataFrame({"born": born, **parts, "other": np.random.default_rng(5).integers(1, 13, N)})
+    assert find_copies(as_table(frame), [*parts, "other"], ["born"]) == dict.fromkeys(parts, ("born",))
+
+
+@pytest.mark.parametrize("digits", [1, 12])
+def test_a_rounded_total_and_a_rounded_ratio_are_found(digits):
+    draw = np.random.default_rng(6)
+    tall, heavy = np.round(draw.normal(172, 9, N)), np.round(draw.normal(75, 12, N), 1)
+    frame = pd.DataFrame({"tall": tall, "heavy": heavy, "bmi": np.round(heavy / (tall / 100) ** 2, digits)})
+    assert find_copies(as_table(frame), ["tall", "heavy"], ["bmi"]) == {"tall": ("bmi",), "heavy": ("bmi",)}
+    parts = draw.lognormal(8, 1, (N, 3))
+    frame = pd.DataFrame(parts, columns=["a", "b", "c"]).assign(total=np.round(parts.sum(axis=1), digits))
+    assert set(find_copies(as_table(frame), ["a", "b", "c"], ["total"])) == {"a", "b", "c"}
+    noisy = frame.assign(total=frame.total + draw.normal(0, 5, N))
+    assert find_copies(as_table(noisy), ["a", "b", "c"], ["total"]) == {}
+
+
+def test_a_weight_that_tells_an_age_is_named():
+    frame = people()
+    frame = frame.assign(w=frame.age.map(lambda age: 1.0 + age / 100))
+    with pytest.warns(sf.SfumatoWarning, match="'w'"):
+        sf.Boxes(k=5).release(frame, schema=ROLES | {"w": "weight"})
+
+
 NO_FUNCTIONS = {
     "independent": lambda frame, draw: np.round(draw.normal(26, 4, N), 1),
     "nearly unique": lambda frame, draw: draw.permutation(N),
@@ -72,6 +106,8 @@ NO_FUNCTIONS = {
     "nearly constant": lambda frame, draw: np.arange(N) == 7,
     "constant": lambda frame, draw: 1,
     "zeros of the others": lambda frame, draw: np.where(frame.age > 40, 0, draw.integers(1, 9, N)),
+    "a likely class": lambda frame, draw: frame.income + draw.normal(0, 2_000, N) > 30_000,
+    "numbered texts": lambda frame, draw: [f"P{number:05d}" for number in draw.permutation(N)],
     "a likely category": lambda frame, draw: np.where(draw.random(N) < 0.9, frame.town, "f"),
 }
 

@@ -78,3 +78,16 @@ def test_a_value_that_is_also_the_name_of_a_node_counts_as_the_node(tmp_path):
     )
     found = release.estimate("count(town = Berlin)")
     assert found.low <= 6 <= found.high
+
+
+def test_a_boolean_beside_a_node_is_asked_for_in_any_spelling(people, tmp_path):
+    smoker = np.random.default_rng(1).random(len(people)) < 0.3
+    roles = ROLES | {"income": "quasi", "smoker": "quasi"}
+    release = sf.Recode(k=5, kind="local", search=1.0).release(people.assign(smoker=smoker), schema=roles)
+    assert set(release.to_pandas()["smoker"]) == {"true", "false", "*"}
+    release.write(tmp_path / "out")
+    for source in (tmp_path / "out", tmp_path / "out/released.parquet"):
+        read = sf.read_release(source)
+        for asked in ("True", "true", "TRUE", "1"):
+            found = read.estimate(f"count(smoker = {asked})")
+            assert found.low <= int(smoker.sum()) <= found.high
