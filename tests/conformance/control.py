@@ -17,6 +17,12 @@ IN_BASES = ("boxes", "mdav", "noise", "swap")  # methods that also work in a spe
 CASES: dict[str, tuple[str, dict[str, object]]] = {word: (word, {}) for word in sorted(METHODS)}
 CASES |= {f"{word} {basis}": (word, {"basis": basis}) for word in IN_BASES for basis in ("svd", "clusters")}
 CASES |= {"swap ica": ("swap", {"basis": "ica"}), "noise density": ("noise", {"kind": "density"})}
+CASES |= {
+    "svd-swap forest": ("svd-swap", {"variant": "forest"}),
+    "pica forest": ("pica", {"variant": "forest"}),
+    "swap correlations": ("swap", {"correlations": 0.5}),
+    "synthesize unique rows": ("synthesize", {"rows": "unique"}),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
