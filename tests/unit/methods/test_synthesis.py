@@ -342,6 +342,21 @@ class TestPieces:
             assert pickle.loads(pickle.dumps(method)) == method
 
 
+def test_a_mixture_has_rows_of_all_its_models():
+    """The relation of two columns is one that tables of one column at a time do not know."""
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=1500)
+    people = {"x": x, "y": x + 0.1 * draw.normal(size=1500)}
+    gaps = {
+        kind: np.abs(np.subtract(*(made.table.numbers(name) for name in "xy")))
+        for kind in ("trees", "tables", "mixture")
+        if (made := sf.Synthesize(kind=kind, order=1).release(people, schema=dict.fromkeys(people, "quasi"), seed=1))
+    }
+    apart = {kind: float(np.mean(gap > 0.6)) for kind, gap in gaps.items()}
+    assert apart["trees"] < 0.1 and apart["tables"] > 0.5
+    assert apart["mixture"] == pytest.approx(apart["tables"] / 3.0, abs=0.1)
+
+
 PARTLY = {"age": "quasi", "income": "quasi", "sex": "sensitive"}
 
 

@@ -19,7 +19,7 @@ from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
-from sfumato.methods.synthesize.variables import Problem, Sampler, matrix_of, own_values, variables_of
+from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, matrix_of, own_values, variables_of
 from sfumato.params import Checked, Choice, Flag, Whole, require_names
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
@@ -38,7 +38,26 @@ if TYPE_CHECKING:
 
 Rows = Literal["all", "unique"]
 ROWS: tuple[Rows, ...] = ("all", "unique")
-Model = Literal["trees", "copula", "latin-hypercube", "tables", "clusters", "max-entropy"]
+Model = Literal["trees", "copula", "latin-hypercube", "tables", "clusters", "max-entropy", "mixture"]
+MIXED: tuple[Model, ...] = ("trees", "tables", "clusters")  # models of a mixture
+
+
+def fit_mixture(problem: Problem, generator: np.random.Generator) -> Sampler:
+    """Return a sampler that draws each row from one of several models, which is chosen at random."""
+    samplers = [MODELS[kind](problem, generator) for kind in MIXED]
+
+    def draw(rows: int, generator: np.random.Generator) -> Drawn:
+        model = generator.integers(len(samplers), size=rows)
+        made = [np.zeros(rows, dtype=variable.values.dtype) for variable in problem.variables]
+        for place, sampler in enumerate(samplers):
+            own = np.flatnonzero(model == place)
+            for values, drawn in zip(made, sampler(len(own), generator) if own.size else (), strict=False):
+                values[own] = drawn
+        return list(made)
+
+    return draw
+
+
 MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
     "trees": fit_trees,
     "copula": fit_copula,
@@ -46,6 +65,7 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
     "tables": fit_tables,
     "clusters": fit_clusters,
     "max-entropy": fit_max_entropy,
+    "mixture": fit_mixture,
 }
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
@@ -64,6 +84,7 @@ class Synthesize(Method):
     "tables"                     the joint distribution of ``order`` columns at a time, numbers in bins
     "clusters"                   mean and covariance of groups of ``k`` similar rows (condensation)
     "max-entropy"                means and covariances, and nothing else
+    "mixture"                    each row by one of "trees", "tables" and "clusters", chosen at random
     ============================ ===========================================================================
 
     No released row belongs to a person. Rows are not filtered: a row that equals somebody's occurs by chance, about as
