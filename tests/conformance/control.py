@@ -19,6 +19,12 @@ PRIVATE = [word for word in sorted(METHODS) if method_class(word).is_private]
 CASES: dict[str, tuple[str, dict[str, object]]] = {word: (word, {}) for word in sorted(METHODS) if word not in PRIVATE}
 CASES |= {f"{word} {basis}": (word, {"basis": basis}) for word in IN_BASES for basis in ("svd", "clusters")}
 CASES |= {"swap ica": ("swap", {"basis": "ica"}), "noise density": ("noise", {"kind": "density"})}
+CASES |= {
+    "svd-swap forest": ("svd-swap", {"variant": "forest"}),
+    "pica forest": ("pica", {"variant": "forest"}),
+    "swap correlations": ("swap", {"correlations": 0.5}),
+    "synthesize unique rows": ("synthesize", {"rows": "unique"}),
+}
 
 
 @dataclass(frozen=True, kw_only=True)

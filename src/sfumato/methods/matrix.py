@@ -265,11 +265,17 @@ FITTED_ROWS = 5000  # rows to which a regression is fitted
 FEWEST_FITTED_ROWS = 2  # a regression needs this many rows; without them the mean stays
 
 
-def impute(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.Generator) -> NDArray[np.float64]:
+def impute(
+    matrix: NDArray[np.float64],
+    encoder: Encoder,
+    generator: np.random.Generator,
+    predictors: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
     """Return the matrix with a drawn number in each row that has none; the matrix itself if all rows have one.
 
     A number is the prediction of a ridge regression on the other columns plus the residual of a random row (stochastic
-    regression imputation). Columns are filled one after the other, and later ones use the numbers drawn before.
+    regression imputation). Columns are filled one after the other, and later ones use the numbers drawn before. If
+    ``predictors`` are given, one row for each row of the matrix, they take the place of the other columns.
     """
     numbers = [number for number in encoder.numbers if number.width > 1]
     if not numbers:
@@ -278,19 +284,22 @@ def impute(matrix: NDArray[np.float64], encoder: Encoder, generator: np.random.G
     for number in numbers:
         known = number.states(matrix) == NUMBER
         if FEWEST_FITTED_ROWS <= known.sum() < len(matrix):
-            filled[~known, number.position] = _draw(filled, number, known, generator)
+            own = np.arange(number.position, number.position + number.width)
+            others = np.delete(filled, own, axis=1) if predictors is None else predictors
+            filled[~known, number.position] = _draw(others, filled[:, number.position], known, generator)
     return filled
 
 
 def _draw(
-    matrix: NDArray[np.float64], number: NumberEncoding, known: NDArray[np.bool_], generator: np.random.Generator
+    others: NDArray[np.float64],
+    numbers: NDArray[np.float64],
+    known: NDArray[np.bool_],
+    generator: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Return a number for each row that has none."""
+    """Return a number for each row that has none, predicted from the other columns."""
     rows = np.flatnonzero(known)
     rows = rows if len(rows) <= FITTED_ROWS else generator.choice(rows, FITTED_ROWS, replace=False)
-    own = np.arange(number.position, number.position + number.width)
-    others = np.delete(matrix, own, axis=1)
-    centre, wanted = others[rows].mean(axis=0), matrix[rows, number.position]
+    centre, wanted = others[rows].mean(axis=0), numbers[rows]
     fitted = others[rows] - centre
     # a ridge of one row per column: with few rows, predictions are near the mean
     slopes = _ridge(fitted, wanted - wanted.mean(), float(len(centre)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,14 +14,19 @@ from sfumato.methods.components.parts import ComponentsPlan, alter_parts
 from sfumato.methods.matrix import matrix_setup
 from sfumato.methods.options import SpectralBasis, basis_option, reported_option
 from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
-from sfumato.params import Checked, Choice, Probability, Share, Whole, require_names
+from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Whole, require_names
+from sfumato.plan.claims.kept_statistics import CorrelationsKept
+from sfumato.plan.questions import FactsOf, MomentsOf
+from sfumato.schema.columns import Role
 from sfumato.table.encoder import Encoder
-from sfumato.table.groups import group_labels
+from sfumato.table.groups import group_labels, rows_by_label
+from sfumato.table.table import require_known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.components.restore import Marginals
+    from sfumato.plan.plan import Claim
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
@@ -68,6 +73,31 @@ def between_near_ranks(codes: NDArray[np.number], window: int, share: float, gen
     return source
 
 
+def between_blocks(
+    alone: NDArray[np.bool_], classes: Rows, places: Rows, share: float, generator: np.random.Generator
+) -> Rows:
+    """Return the row from which each row gets its place: a random ``share`` of the rows that are ``alone`` takes part.
+
+    Each of them exchanges places with a random row of the same class that has another place, and that has not exchanged
+    its own. If none of PARTNERS random rows is one, it keeps its place.
+    """
+    source = np.arange(len(classes))
+    order = generator.permutation(len(classes))
+    members = {label: order[rows] for label, rows in enumerate(rows_by_label(classes[order]))}
+    free = np.ones(len(classes), dtype=bool)
+    for row in order[alone[order] & (generator.random(len(order)) < share)]:
+        if not free[row]:
+            continue
+        others = members[int(classes[row])]
+        others = others[generator.integers(others.size, size=PARTNERS)]
+        others = others[free[others] & (places[others] != places[row])]
+        if others.size:
+            other = others[0]
+            source[[row, other]] = other, row
+            free[[row, other]] = False
+    return source
+
+
 def random_subsets(rows: int, subsets: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return a random subset of each row, all of the same size; up to ``subsets`` − 1 rows are in none (−1)."""
     size = rows // subsets
@@ -93,8 +123,10 @@ def between_subsets(codes: NDArray[np.number], subsets: Rows, generator: np.rand
     return source
 
 
-Kind = Literal["rank", "plain", "within-classes", "within-clusters", "between-subsets"]
-KINDS: tuple[Kind, ...] = ("rank", "plain", "within-classes", "within-clusters", "between-subsets")
+Kind = Literal["rank", "plain", "within-classes", "within-clusters", "between-subsets", "targeted"]
+KINDS: tuple[Kind, ...] = ("rank", "plain", "within-classes", "within-clusters", "between-subsets", "targeted")
+PARTNERS = 50  # rows that are tried as the partner of a row that is alone
+HALVINGS = 20  # of the window, until correlations are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +137,13 @@ class Swap(Method):
     between rows that are equal in the columns ``classes``, which stay as they are: relations of these with one other
     column are kept. "rank" exchanges cells whose ranks differ by at most ``window`` (Moore). "within-clusters"
     exchanges them within clusters of similar rows. "between-subsets" divides the rows at random and gives every row the
-    value of the same rank in another subset (Carlson and Salabasis).
+    value of the same rank in another subset (Carlson and Salabasis). "targeted" exchanges only the columns ``columns``,
+    all of a row together, and only of rows that are alone with their quasi-identifiers, each with a row that is equal
+    in the columns ``classes``: the counts of ``columns`` together with ``classes`` are kept. (United States censuses of
+    1990 and 2000, where ``columns`` is the block in which a household lives.)
+
+    With ``correlations``, no correlation of two numeric columns changes by more than that: the window of "rank" is
+    halved until it is so, and the release is held to it.
 
     With a ``basis`` the scores of each component are exchanged in this way, and projected back: relations between
     columns are kept better, and released numbers are no longer those of the column. "within-classes" has no such form.
@@ -127,6 +165,7 @@ class Swap(Method):
     theory: ClassVar[str] = "swapping"
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "swapped columns": "columns whose cells were exchanged between rows",
+        "columns with correlations kept": "columns whose correlations are nearly those of the original",
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
         "basis": "basis whose components were exchanged; values of columns are then not kept",
         "logarithms": "columns that were log-transformed",
@@ -138,7 +177,7 @@ class Swap(Method):
         Choice(KINDS),
         'Between which rows cells are exchanged: near ranks ("rank"), any ("plain"), equal ones in the columns '
         '``classes`` ("within-classes"), similar ones ("within-clusters"), or those of the same rank in another random '
-        'subset ("between-subsets").',
+        'subset ("between-subsets"); or only rows that are alone with their quasi-identifiers ("targeted").',
         default="rank",
     )
     window: float = reported_option(
@@ -155,8 +194,20 @@ class Swap(Method):
     )
     classes: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
-        'Columns that stay as they are, for kind="within-classes".',
+        'Columns that stay as they are, for kind="within-classes", or in which rows that exchange are equal, for '
+        'kind="targeted".',
         default=(),
+    )
+    columns: tuple[str, ...] = reported_option(
+        Checked("list of column names", require_names),
+        'Columns whose cells are exchanged, all of a row together, for kind="targeted"; the others stay as they are.',
+        default=(),
+    )
+    correlations: float | None = reported_option(
+        OrNone(Number(above=0.0)),
+        'Largest change of the correlation of two numeric columns without missing cells, for kind="rank". It is '
+        "promised. None: no limit.",
+        default=None,
     )
     size: int = reported_option(
         Whole(at_least=2),
@@ -176,15 +227,28 @@ class Swap(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.basis != "columns" and self.kind == "within-classes":
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.basis != "columns" and (self.kind in ("within-classes", "targeted") or self.correlations is not None):
             raise OptionError(
-                "Columns that stay as they are need the basis of the columns: a component mixes all columns.",
-                found=f'kind="within-classes", basis={self.basis!r}',
+                "Columns that stay as they are, and a limit of correlations, need the basis of the columns: a "
+                "component mixes all columns.",
+                found=f"kind={self.kind!r}, basis={self.basis!r}",
                 fix='basis="columns", or another kind',
             )
+        self._require_options_of_kind()
+
+    def _require_options_of_kind(self) -> None:
         if self.share == 0.0:
             raise OptionError("share must be above 0.", found="0, which exchanges nothing")
-        if bool(self.classes) != (self.kind == "within-classes"):
+        if self.correlations is not None and self.kind != "rank":
+            raise OptionError('correlations must be given with kind="rank" only.', found=f"kind={self.kind!r}")
+        if bool(self.columns) != (self.kind == "targeted") or set(self.columns) & set(self.classes):
+            raise OptionError(
+                'columns must be given with kind="targeted", and only then; none of them may be one of the classes.',
+                found=f"kind={self.kind!r}, {len(self.columns)} columns",
+                fix='for example kind="targeted", columns=("zip",), classes=("household_size",)',
+            )
+        if self.kind != "targeted" and bool(self.classes) != (self.kind == "within-classes"):
             raise OptionError(
                 'classes must be given with kind="within-classes", and only then.',
                 found=f"kind={self.kind!r} {'with' if self.classes else 'without'} classes",
@@ -193,7 +257,13 @@ class Swap(Method):
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SwapPlan | ComponentSwapPlan:
         """Make the plan; the exchanges are drawn when a block is transformed."""
-        setup = Permutation.of(survey, schema, randomness, staying=self.classes)
+        staying, quasi = self.classes, tuple(schema.names(Role.QUASI))
+        if self.kind == "targeted":
+            names = tuple(column.name for column in schema.columns)
+            require_known((*self.columns, *self.classes), names)
+            staying = tuple(name for name in names if name not in self.columns)
+            quasi = quasi or names
+        setup = Permutation.of(survey, schema, randomness, staying=staying)
         least = {"rank": 1.0 / self.window, "between-subsets": float(self.subsets)}.get(self.kind, 0.0)
         if setup.rows / setup.blocks < least:
             raise CannotRelease(
@@ -205,6 +275,10 @@ class Swap(Method):
             )
         if self.basis != "columns":
             return ComponentSwapPlan(matrix_setup(survey, schema, randomness, atoms=True), self, setup.rows)
+        if self.kind == "targeted":
+            return TargetedSwapPlan(setup, self, quasi)
+        if self.correlations is not None:
+            return CorrelationSwapPlan(setup, self, *_scales(survey, setup.moving))
         return SwapPlan(setup, self)
 
     def source(self, codes: NDArray[np.number], groups: NDArray[np.int64], generator: np.random.Generator) -> Rows:
@@ -233,7 +307,10 @@ class SwapPlan(PermutationPlan):
     method: Swap
 
     def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
-        generator = self.setup.randomness.stream(f"swap {number}")
+        return self.draw(block, self.setup.randomness.stream(f"swap {number}"))
+
+    def draw(self, block: Table, generator: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+        """Return the row from which each row gets its cell, for each column that moves."""
         groups = self._groups(block, generator)
         return {name: self.method.source(block.coded(name).codes, groups, generator) for name in self.setup.moving}
 
@@ -249,6 +326,75 @@ class SwapPlan(PermutationPlan):
     def notes(self) -> Mapping[str, Any]:
         swapped = {"swapped columns": list(self.setup.moving)}
         return {**swapped, **self.method.ranks_in_window(self.setup.rows), "basis": "columns"}
+
+
+@dataclass(frozen=True, repr=False)
+class TargetedSwapPlan(SwapPlan):
+    """Exchange some columns of rows that are alone, in a block, with their quasi-identifiers."""
+
+    quasi: tuple[str, ...]
+
+    def draw(self, block: Table, generator: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+        people, moving = group_labels(block, self.quasi), self.setup.moving
+        classes = group_labels(block, self.method.classes) if self.method.classes else np.zeros(block.rows, np.int64)
+        alone = np.bincount(people)[people] == 1
+        source = between_blocks(alone, classes, group_labels(block, moving), self.method.share, generator)
+        return dict.fromkeys(moving, source)
+
+
+@dataclass(frozen=True, repr=False)
+class CorrelationSwapPlan(SwapPlan):
+    """Exchange cells of near ranks, and nearer ones until correlations are kept.
+
+    Columns keep their values in each block, so that the change of a correlation is the change of the sum of products,
+    divided by the rows of the table and by two standard deviations. If each block stays within its share, so do all.
+    """
+
+    limited: tuple[str, ...]  # numeric columns without missing cells
+    spreads: tuple[float, ...]  # their standard deviations in the table
+
+    def draw(self, block: Table, generator: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+        before = block.matrix(self.limited)
+        before = (before - before.mean(axis=0)) / np.array(self.spreads)
+        limit, method, change = self.method.correlations or 0.0, self.method, np.inf
+        for _ in range(HALVINGS):
+            sources = SwapPlan(self.setup, method).draw(block, generator)
+            after = np.column_stack([before[sources[name], place] for place, name in enumerate(self.limited)])
+            change = float(np.abs(after.T @ after - before.T @ before).max(initial=0.0)) / block.rows
+            if change <= limit:
+                return sources
+            if method.window * block.rows < 2.0:
+                break
+            method = replace(method, window=method.window / 2.0)
+        raise CannotRelease(
+            f"Correlations must change by at most {limit:g}.",
+            found=f"{change:.2g} with a window of one rank",
+            fix="a larger limit",
+        )
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        return (*super().claims, CorrelationsKept(columns=self.limited, change=self.method.correlations or 0.0))
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        return {**super().notes, "columns with correlations kept": list(self.limited)}
+
+
+def _scales(survey: Survey, moving: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Return the numeric columns without missing cells that vary, and their standard deviations."""
+    kinds = survey.sample.table.kinds
+    numbers = [name for name in moving if kinds[name].is_numeric]
+    facts = survey.ask([FactsOf(name) for name in numbers])
+    whole = tuple(name for name in numbers if not facts[FactsOf(name)].missing)
+    if len(whole) < 2:
+        raise CannotRelease(
+            "A correlation needs two numeric columns without missing cells.",
+            found=f"{len(whole)}",
+            fix="correlations=None",
+        )
+    spreads = survey.ask([MomentsOf(whole)])[MomentsOf(whole)].sd
+    return whole, tuple(float(one) if one > 0.0 else 1.0 for one in spreads)
 
 
 @dataclass(frozen=True, repr=False)

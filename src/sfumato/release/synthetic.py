@@ -215,11 +215,12 @@ def _rule_of(manifest: Manifest) -> Rule:
     """Return the rule that fits a release.
 
     All cells are drawn, by models whose parameters are fitted once (Reiter's rule holds for them, too: Raab et al.) or,
-    if the release is proper, drawn for each table (Raghunathan, Reiter and Rubin).
+    if the release is proper, drawn for each table (Raghunathan, Reiter and Rubin). If only some columns or rows are
+    drawn, Reiter's rule holds in both cases.
     """
     if int(str(manifest.notes.get("imputations", 1))) < 2:
         return "simple"
-    return "full" if manifest.notes.get("proper") else "partial"
+    return "full" if manifest.notes.get("proper") and not manifest.notes.get("synthetic columns") else "partial"
 
 
 def _split(table: Table, manifest: Manifest, wanted: Statistic) -> list[PointRows]:

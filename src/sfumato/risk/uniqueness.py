@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import OptionError, TableError
-from sfumato.params import require_int
+from sfumato.params import require_int, require_probability
 from sfumato.risk.anonymity_budget import population_ends, require_population
 from sfumato.risk.knowledge import Precision, coarsen, known_sizes, say_knowledge
 from sfumato.schema.columns import Column
@@ -107,6 +107,17 @@ class Uniqueness:
         """
         wrong = 2.0 * self.count_error + self.error
         return max(0.0, self.unique_fraction - wrong), min(1.0, self.unique_fraction + wrong)
+
+    def largest_share(self, probability: float = 0.99) -> float:
+        """Return the share of unique people in the population that is not exceeded with this probability.
+
+        The bound is that of an expectation. If one of n people has other values, the number of unique people changes by
+        at most 2, so that it is n·√(2 ln(1/δ)/n) above its expectation with a probability of at most δ (McDiarmid,
+        1989), for every distribution of the combinations.
+        """
+        require_probability(probability, name="probability")
+        fewest, _ = population_ends(self.population, self.count_error, at_least=self.rows)
+        return min(1.0, self.bound_interval[1] + math.sqrt(-2.0 * math.log1p(-probability) / max(1, fewest)))
 
     def share(self, by: By) -> float:
         """Return the share that is compared with α: ``unique_fraction`` (by rows) or ``bound`` (by population).

@@ -11,8 +11,8 @@ with the largest indicator (or a random one, weighted by the indicators), whole 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,21 @@ class Encoder:
                 return np.arange(category.columns.start, category.columns.stop)
         number = next(number for number in self.numbers if number.name == name)
         return np.arange(number.position, number.position + number.width)
+
+    def part(self, names: Sequence[str]) -> Encoder:
+        """Return the encoder of some of the columns, whose matrix has only their columns."""
+        chosen, width = frozenset(names), 0
+        numbers, categories = [], []
+        for number in self.numbers:
+            if number.name in chosen:
+                missing = None if number.missing is None else number.missing - number.position + width
+                numbers.append(replace(number, position=width, missing=missing))
+                width += number.width
+        for category in self.categories:
+            if category.name in chosen:
+                categories.append(replace(category, start=width))
+                width += len(category.values)
+        return Encoder(tuple(names), tuple(numbers), tuple(categories))
 
     def encode(self, table: Table) -> NDArray[np.float64]:
         """Return the matrix, with one row per record."""

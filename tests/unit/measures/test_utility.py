@@ -118,6 +118,24 @@ class TestKernelComponents:
         slow = [[np.exp(-np.mean((a - b) ** 2) / (2 * 0.7**2)) for b in y] for a in x]
         assert Kernel(name="gaussian", width=0.7)(x, y) == pytest.approx(np.array(slow))
 
+    def test_the_exponential_is_that_of_the_formula_and_finite(self):
+        x, y = MATRIX[:3], MATRIX[5:7]
+        slow = [[np.exp(np.mean(a * b) / 0.7**2) for b in y] for a in x]
+        assert Kernel(name="exponential", width=0.7)(x, y) == pytest.approx(np.array(slow))
+        assert np.isfinite(Kernel(name="exponential")(1e6 * x, 1e6 * y)).all()
+
+    def test_the_exponential_sees_a_product_of_three_columns(self):
+        draw = np.random.default_rng(4)
+        signs = draw.choice([-1.0, 1.0], size=(1000, 3))
+        tied = np.column_stack([signs[:, :2], signs[:, 0] * signs[:, 1]]) + 0.1 * draw.normal(size=(1000, 3))
+        tables = [
+            dict(zip("xyz", matrix.T, strict=True)) for matrix in (tied, signs + 0.1 * draw.normal(size=(1000, 3)))
+        ]
+        options = {"kernel": "exponential", "width": 0.7, "components": 8, "seed": 1}
+        assert min(test.p_value for test in compare_components(*tables, **options)) < 1e-6
+        again = dict(zip("xyz", tied[draw.permutation(1000)].T, strict=True))
+        assert min(test.p_value for test in compare_components(tables[0], again, **options)) > 1e-3  # control
+
     @pytest.mark.parametrize("option", [{"degree": 0}, {"components": 0}, {"width": 0.0}, {"kernel": "cubic"}])
     def test_options_are_checked(self, option):
         with pytest.raises(OptionError, match=next(iter(option))):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory.engine import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.methods.swap import (
     KINDS,
@@ -21,7 +21,7 @@ from sfumato.methods.swap import (
     random_subsets,
     within_groups,
 )
-from sfumato.plan.claims.kept_statistics import MarginalsKept
+from sfumato.plan.claims.kept_statistics import CorrelationsKept, MarginalsKept
 from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
@@ -30,8 +30,9 @@ from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
 METHODS = [
-    *(Swap(kind=kind, window=0.4) for kind in KINDS if kind != "within-classes"),
+    *(Swap(kind=kind, window=0.4) for kind in KINDS if kind not in ("within-classes", "targeted")),
     Swap(kind="rank", window=0.4, share=0.5),
+    Swap(kind="targeted", columns=("city",), classes=("sex",)),
 ]
 METHODS += [Swap(kind="within-classes", classes=("sex",)), sf.Shuffle(), sf.Shuffle(given=("sex",))]
 
@@ -208,3 +209,106 @@ class TestRefusals:
             sf.Shuffle(given=("z",)).release({"x": range(50)}, schema={"x": "quasi"})
         with pytest.raises(TableError, match="text"):
             sf.Swap().release(people, schema={"x": "quasi", "text": {"role": "quasi", "kind": "text"}})
+
+
+class TestTargeted:
+    """Only people who are alone are moved, each with somebody of the same class."""
+
+    @staticmethod
+    def people(rows=600):
+        draw = np.random.default_rng(2)
+        return Table.from_arrow(
+            pa.table(
+                {
+                    "block": draw.choice(["a", "b", "c", "d"], rows),
+                    "size": draw.integers(1, 4, rows),
+                    "age": draw.integers(20, 80, rows),
+                    "income": draw.normal(size=rows),
+                }
+            )
+        )
+
+    def moved(self, **options):
+        people = self.people()
+        schema = Schema.for_table(people, {"block": "quasi", "size": "quasi", "age": "quasi", "income": "sensitive"})
+        method = Swap(kind="targeted", columns=("block",), classes=("size",), **options)
+        outcome = method.plan(MemorySurvey(people), schema, Randomness(3)).transform(people, 0)
+        before = people.to_pandas()
+        after = outcome.released.to_pandas().set_index(outcome.origin).sort_index()
+        alone = before.groupby(["block", "size", "age"])["age"].transform("size") == 1
+        return before, after, alone.to_numpy(), (before["block"] != after["block"]).to_numpy()
+
+    def test_nearly_all_who_are_alone_get_another_block(self):
+        before, after, alone, moved = self.moved()
+        assert 100 < alone.sum() < 500
+        assert moved[alone].mean() > 0.95
+        assert moved[~alone].mean() < moved[alone].mean()  # partners need not be alone
+        assert before.drop(columns="block").equals(after.drop(columns="block"))
+
+    def test_counts_of_blocks_and_classes_are_kept(self):
+        before, after, _, _ = self.moved()
+        counts = [one.groupby(["block", "size"]).size() for one in (before, after)]
+        assert counts[0].equals(counts[1])
+        with_age = [one.groupby(["block", "age"]).size() for one in (before, after)]
+        assert not with_age[0].equals(with_age[1])  # control: other counts change
+
+    def test_a_share_takes_part(self):
+        few, all_of_them = (self.moved(share=share)[3].sum() for share in (0.2, 1.0))
+        assert 0 < few < 0.5 * all_of_them
+
+    def test_columns_belong_to_this_kind(self):
+        for options in (
+            {"columns": ("x",)},
+            {"kind": "targeted"},
+            {"kind": "targeted", "columns": ("x",), "basis": "svd"},
+        ):
+            with pytest.raises(OptionError):
+                Swap(**options)
+
+
+class TestCorrelations:
+    """The largest change of a correlation is within the limit, in one block and in many."""
+
+    @staticmethod
+    def numbers(rows=400):
+        draw = np.random.default_rng(4)
+        common = draw.normal(size=rows)
+        columns = {name: common + draw.normal(scale=0.5, size=rows) for name in "xyz"}
+        return pa.table({**columns, "city": draw.choice(["a", "b"], rows)})
+
+    @staticmethod
+    def change(table, release):
+        before, after = (np.corrcoef([one.numbers(name) for name in "xyz"]) for one in (table, release.table))
+        return np.abs(before - after).max()
+
+    @pytest.mark.parametrize("engine", [Memory(), Memory(block_rows=200, sample_rows=150)])
+    def test_is_within_the_limit(self, engine):
+        table = self.numbers()
+        schema = dict.fromkeys(table.column_names, "quasi")
+        free, held = (
+            Swap(window=0.5, correlations=limit).release(table, schema=schema, seed=1, engine=engine)
+            for limit in (None, 0.02)
+        )
+        table = Table.from_arrow(table)
+        assert self.change(table, held) <= 0.02 < self.change(table, free)  # the last one is the control
+        (promise,) = [one for one in held.findings if "correlations" in one.claim]
+        assert promise.held
+        assert held.manifest.notes["columns with correlations kept"] == ["x", "y", "z"]
+
+    def test_the_claim_sees_a_larger_change(self):
+        table = Table.from_arrow(self.numbers())
+        draw = np.random.default_rng(7)
+        shuffled = {name: draw.permutation(table.numbers(name)) for name in "xyz"}
+        evidence = Evidence(Table.from_arrow(pa.table(shuffled)), table, np.arange(table.rows))
+        claim = CorrelationsKept(columns=("x", "y", "z"), change=0.1)
+        assert not claim.finding(claim.tally(evidence)).held
+        same = Evidence(table, table, np.arange(table.rows))
+        assert claim.finding(claim.tally(same)).held
+
+    def test_a_limit_that_cannot_be_kept_is_refused(self):
+        with pytest.raises(CannotRelease, match="at most"):
+            Swap(correlations=1e-9).release(self.numbers(), schema=dict.fromkeys(("x", "y", "z", "city"), "quasi"))
+        with pytest.raises(CannotRelease, match="two numeric"):
+            Swap(correlations=0.1).release(self.numbers().select(["x", "city"]), schema={"x": "quasi", "city": "quasi"})
+        with pytest.raises(OptionError):
+            Swap(kind="plain", correlations=0.1)

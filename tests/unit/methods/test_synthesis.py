@@ -14,7 +14,7 @@ from tests.conformance import test_methods as conformance
 
 import sfumato as sf
 from sfumato.engines.memory.engine import Memory
-from sfumato.errors import CannotRelease, OptionError
+from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.methods.synthesize.method import MODELS
 from sfumato.methods.synthesize.ranks import correlation_root
 from sfumato.methods.synthesize.tables import mutual_information
@@ -340,3 +340,81 @@ class TestPieces:
         for kind in KINDS:
             method = sf.Synthesize(kind=kind)
             assert pickle.loads(pickle.dumps(method)) == method
+
+
+def test_a_mixture_has_rows_of_all_its_models():
+    """The relation of two columns is one that tables of one column at a time do not know."""
+    draw = np.random.default_rng(2)
+    x = draw.normal(size=1500)
+    people = {"x": x, "y": x + 0.1 * draw.normal(size=1500)}
+    gaps = {
+        kind: np.abs(np.subtract(*(made.table.numbers(name) for name in "xy")))
+        for kind in ("trees", "tables", "mixture")
+        if (made := sf.Synthesize(kind=kind, order=1).release(people, schema=dict.fromkeys(people, "quasi"), seed=1))
+    }
+    apart = {kind: float(np.mean(gap > 0.6)) for kind, gap in gaps.items()}
+    assert apart["trees"] < 0.1 and apart["tables"] > 0.5
+    assert apart["mixture"] == pytest.approx(apart["tables"] / 3.0, abs=0.1)
+
+
+PARTLY = {"age": "quasi", "income": "quasi", "sex": "sensitive"}
+
+
+def combinations(table: Table, *names: str) -> Counter:
+    """How often each combination of values occurs."""
+    return Counter(zip(*(table.arrow.column(name).to_pylist() for name in names), strict=True))
+
+
+class TestPartialSynthesis:
+    """Some columns or rows are drawn, and the others are those of the original."""
+
+    @staticmethod
+    def people(rows=800):
+        draw = np.random.default_rng(8)
+        age = np.minimum(20 + draw.geometric(0.05, rows), 95)
+        income = np.where(draw.random(rows) < 0.1, np.nan, 900.0 + 50.0 * age + draw.normal(0, 90, rows))
+        sex = draw.choice(["f", "m"], rows)
+        return Table.from_arrow(pa.table({"age": age, "income": pa.array(income, from_pandas=True), "sex": sex}))
+
+    @pytest.mark.parametrize("proper", [False, True])
+    def test_columns_are_drawn_given_the_others(self, proper):
+        people = self.people()
+        release = sf.Synthesize(columns=("income",), proper=proper).release(people, schema=PARTLY, seed=1)
+        both = (people, release.table)
+        assert combinations(people, "age", "sex") == combinations(release.table, "age", "sex")
+        age, income = release.table.numbers("age"), release.table.numbers("income")
+        known = ~np.isnan(income)
+        assert np.corrcoef(age[known], income[known])[0, 1] > 0.9
+        pairs = [combinations(one, "age", "income") for one in both]
+        assert sum((pairs[0] & pairs[1]).values()) < 0.3 * people.rows  # control: incomes are not those of the people
+        assert release.manifest.notes["synthetic columns"] == ["income"]
+        assert release.manifest.guarantee == "no guarantee"
+
+    def test_only_rows_that_are_alone_are_drawn(self):
+        people = self.people()
+        release = sf.Synthesize(rows="unique").release(
+            people, schema={**PARTLY, "income": "sensitive", "sex": "quasi"}, seed=1
+        )
+        alone = sum(count == 1 for count in combinations(people, "age", "sex").values())
+        assert 0 < alone < people.rows // 2
+        rows = [combinations(one, *people.names) for one in (people, release.table)]
+        assert people.rows - alone <= sum((rows[0] & rows[1]).values()) < people.rows
+
+    def test_several_tables_are_combined_by_the_rule_of_partially_synthetic_data(self):
+        people = self.people()
+        method = sf.Synthesize(columns=("income",), imputations=3, proper=True)
+        release = method.release(people, schema=PARTLY, seed=1)
+        assert release.table.rows == 3 * people.rows
+        estimate = sf.combined_estimate(release, "mean(income)")
+        assert estimate.rule == "partial"
+        assert estimate.value == pytest.approx(np.nanmean(people.numbers("income")), rel=0.02)
+
+    def test_only_trees_can_be_partial(self):
+        with pytest.raises(OptionError, match="trees"):
+            sf.Synthesize(kind="copula", columns=("income",))
+        with pytest.raises(TableError, match="no column 'height'"):
+            sf.Synthesize(columns=("height",)).release(self.people(), schema=PARTLY)
+
+    def test_quasi_identifiers_that_all_stay_are_refused(self):
+        with pytest.raises(CannotRelease, match="unaltered"):
+            sf.Synthesize(columns=("sex",)).release(self.people(), schema=PARTLY)

@@ -6,14 +6,22 @@ import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from scipy.spatial.distance import pdist
 
+import sfumato as sf
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.measures.privacy.attacks.noise_stripping import strip_noise
+from sfumato.methods.components import parts, wide
 from sfumato.methods.noise_rows import loadings
 from sfumato.methods.shuffle import RankedColumn, shuffle_columns
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.variables import Codes, Numbers, Problem
+from sfumato.randomness import Randomness
+from sfumato.schema.schema import Schema
+from sfumato.table.table import Table
 
 ROWS, COLUMNS = 100, 2500
 PRODUCT = COLUMNS**2 * 8  # bytes of a product of columns by columns
@@ -92,3 +100,54 @@ def test_noise_of_wide_tables_is_stripped_as_from_narrow_ones():
         assert columns < ROWS or peak < PRODUCT
         shares.append(found.share)
     assert shares[1] == pytest.approx(shares[0], abs=0.1) and shares[0] > 0.2
+
+
+class TestComponentsOfWideTables:
+    """Products of rows, a few columns at a time, give what the whole matrix gives."""
+
+    ROWS, COLUMNS = 60, 900
+
+    @staticmethod
+    def table(missing=False):
+        numbers = correlated_rows(TestComponentsOfWideTables.COLUMNS)[: TestComponentsOfWideTables.ROWS]
+        cells = {f"x{place}": column for place, column in enumerate(numbers.T)}
+        if missing:
+            cells["x1"] = np.where(np.arange(len(numbers)) % 3 == 0, np.nan, cells["x1"])
+            cells["sex"] = np.where(numbers[:, 0] > 0.0, "f", "m")
+        return Table.from_arrow(pa.Table.from_pydict({k: pa.array(v, from_pandas=True) for k, v in cells.items()}))
+
+    @staticmethod
+    def released(method, table, monkeypatch, cells):
+        monkeypatch.setattr(parts, "WIDE_CELLS", cells)
+        monkeypatch.setattr(wide, "COLUMNS_AT_ONCE", 70)
+        schema = Schema.for_table(table, dict.fromkeys(table.names, "quasi"))
+        return method.plan(MemorySurvey(table), schema, Randomness(5)).transform(table, 0)
+
+    def test_svd_swap_is_the_same(self, monkeypatch):
+        table = self.table()
+        both = [
+            self.released(sf.SvdSwap(repair=False, logs="never"), table, monkeypatch, cells) for cells in (1, 10**9)
+        ]
+        in_parts, whole = (outcome.released.matrix(table.names) for outcome in both)
+        assert in_parts == pytest.approx(whole, abs=1e-6)
+        assert np.abs(whole - table.matrix(table.names)[both[0].origin]).mean() > 0.5  # control: rows are altered
+
+    @pytest.mark.parametrize("method", [sf.SvdSwap(), sf.PartitionedIca(cluster_size=30, floor=20)])
+    def test_correlations_are_kept_and_no_copy_of_the_matrix_is_made(self, method, monkeypatch):
+        table = self.table(missing=True)
+        self.released(method, table, monkeypatch, 1)  # what is imported and compiled once is not counted
+        tracemalloc.start()
+        released = self.released(method, table, monkeypatch, 1).released
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < table.rows * len(table.names) * 8 + 2_000_000
+        before, after = (np.corrcoef(one.matrix([f"x{p}" for p in range(10, 30)]).T) for one in (table, released))
+        assert np.abs(before - after).mean() < 0.15 and np.abs(before - np.eye(20)).mean() > 0.6
+        assert set(released.arrow.column("sex").unique().to_pylist()) <= {"f", "m"}
+        assert 5 <= released.arrow.column("x1").null_count <= 40
+
+    def test_points_have_the_distances_of_the_rows(self):
+        matrix = correlated_rows(300)[:40]
+        points = wide.RowPoints.of(iter(np.array_split(matrix, 7, axis=1))).points
+        assert points.shape == (40, 39)
+        assert pdist(points) == pytest.approx(pdist(matrix))

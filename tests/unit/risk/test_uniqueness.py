@@ -113,6 +113,30 @@ def test_a_wrong_request_is_refused(call, error):
         call()
 
 
+class TestLargestShare:
+    """The number of unique people is seldom far above its expectation."""
+
+    def test_is_seldom_exceeded_and_the_expectation_often(self):
+        people, domain, draw = 400, 400, np.random.default_rng(1)
+        found = uniqueness({"x": np.arange(people) % 5}, ["x"], people, domain_sizes={"x": domain})
+        shares = np.array(
+            [
+                np.mean(np.bincount(values := draw.integers(domain, size=people), minlength=domain)[values] == 1)
+                for _ in range(1000)
+            ]
+        )
+        assert np.mean(shares > found.largest_share(0.9)) <= 0.1
+        assert np.mean(shares > found.bound) > 0.3  # control: the expectation alone is no such share
+
+    def test_is_the_bound_and_a_margin_that_vanishes(self):
+        few, many = (uniqueness({"x": [1, 2]}, ["x"], people, domain_sizes={"x": 100}) for people in (10**3, 10**8))
+        assert few.largest_share(0.99) == pytest.approx(few.bound + math.sqrt(2 * math.log(100) / 1000))
+        assert many.largest_share(0.99) == pytest.approx(many.bound, abs=1e-3)
+        assert uniqueness({"x": [1, 2]}, ["x"]).largest_share() == 1.0
+        with pytest.raises(OptionError, match="probability"):
+            few.largest_share(1.0)
+
+
 class TestWhatAnIntruderKnows:
     days = np.datetime64("1950-01-01") + np.random.default_rng(1).integers(0, 9_000, 600)
     people = pa.table({"born": days, "zip": [f"{place:05d}" for place in range(600)], "income": np.arange(600) * 10.0})

@@ -3,7 +3,8 @@
 With the kernel (xᵀy + 1)^d a linear function in kernel space is a polynomial of degree d in the columns, so the
 principal components of the original in kernel space are its most important nonlinear features. Original and release are
 projected on the same components and compared one by one: if relations up to order d are kept, so are the distributions.
-With the Gaussian kernel exp(−‖x − y‖²/(2w²)), features are local: how many rows lie around each place.
+With the Gaussian kernel exp(−‖x − y‖²/(2w²)), features are local: how many rows lie around each place. The exponential
+kernel exp(xᵀy/w²) has the products of any number of columns, those of many with small weights: 1/(w²ᵈ d!) for degree d.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ if TYPE_CHECKING:
 
     from sfumato.measures.measured_release import MeasuredRelease
 
-KernelName = Literal["polynomial", "gaussian"]
-KERNELS: tuple[KernelName, ...] = ("polynomial", "gaussian")
+KernelName = Literal["polynomial", "gaussian", "exponential"]
+KERNELS: tuple[KernelName, ...] = ("polynomial", "gaussian", "exponential")
 DEGREE = 4  # interactions of up to four columns (TL 3.2)
 COMPONENTS = 20  # as many as in TL Table 5.1
 EXACT_ROWS = 3000  # in larger tables the components are computed from this many random rows (Nyström)
 TESTED_ROWS = 1296  # rows per side, chosen to detect a shift of 5 % (TL §5.2.1)
+LARGEST_EXPONENT = 300.0  # of the exponential kernel, so that squares of similarities are finite
 DIFFERS = 0.05  # p-value below which a component counts as different
 
 
@@ -57,7 +59,7 @@ class Kernel:
 
     name: KernelName = "polynomial"
     degree: int = DEGREE  # of the polynomial
-    width: float = 1.0  # of the Gaussian: a root mean square difference over all columns
+    width: float = 1.0  # of the Gaussian and the exponential: a root mean square difference over all columns
 
     def __post_init__(self) -> None:
         require_choice(self.name, name="kernel", choices=KERNELS)
@@ -69,11 +71,16 @@ class Kernel:
         products = rows @ others.T
         if self.name == "polynomial":
             return np.asarray(reduce(np.multiply, [products + 1.0] * self.degree))  # a power takes ten times as long
+        scale = self.width**2 * max(1, rows.shape[1])
+        if self.name == "exponential":  # a row far out must not be infinite
+            return np.asarray(np.exp(np.minimum(products / scale, LARGEST_EXPONENT)))
         squared = (rows**2).sum(axis=1)[:, None] + (others**2).sum(axis=1) - 2.0 * products
-        return np.asarray(np.exp(np.maximum(squared, 0.0) / (-2.0 * self.width**2 * max(1, rows.shape[1]))))
+        return np.asarray(np.exp(np.maximum(squared, 0.0) / (-2.0 * scale)))
 
     def __str__(self) -> str:
-        return f"degree {self.degree}" if self.name == "polynomial" else f"a Gaussian of width {self.width:g}"
+        if self.name == "polynomial":
+            return f"degree {self.degree}"
+        return f"{'a Gaussian' if self.name == 'gaussian' else 'an exponential'} of width {self.width:g}"
 
 
 PRODUCTS = Kernel()  # of up to four columns, as in TL
@@ -168,12 +175,13 @@ def compare_components(
     ----------
     original, released : Table, path or data frame
         The tables; numbers are standardised and categories encoded by indicators.
-    kernel : {"polynomial", "gaussian"}, default "polynomial"
-        Similarity of two rows: (xᵀy + 1)^degree, or exp(−‖x − y‖²/(2·width²·columns)).
+    kernel : {"polynomial", "gaussian", "exponential"}, default "polynomial"
+        Similarity of two rows: (xᵀy + 1)^degree, exp(−‖x − y‖²/(2·width²·columns)), or exp(xᵀy/(width²·columns)).
     degree : int, default 4
         Largest number of columns whose products the polynomial contains.
     width : float, default 1
-        Width of the Gaussian, as a root mean square difference over all columns, in standard deviations.
+        Width of the Gaussian and of the exponential, as a root mean square difference over all columns, in standard
+        deviations.
     components : int, default 20
         Number of components.
     seed : int, optional

@@ -10,21 +10,25 @@ columns, more columns than rows, and clusters of fewer rows than columns need no
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.methods.components.bases import Basis, independent, principal
 from sfumato.methods.components.clusters import Clustering, side_by_side
 from sfumato.methods.components.restore import Marginals, with_marginals, with_shares
 from sfumato.methods.matrix import MatrixPlan, Ranges, impute
 from sfumato.table.groups import rows_by_label
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from sfumato.plan.plan import Outcome
 
     Array = NDArray[np.float64]
 
@@ -32,6 +36,7 @@ PartsBasis = Literal["svd", "ica", "clusters"]
 
 CLUSTER_ROWS = 200  # average number of rows of a cluster, and the smallest: the defaults of PartitionedIca
 CLUSTER_FLOOR = 50
+WIDE_CELLS = 5_000_000  # of a matrix of more columns than rows (40 MB), from which it is made a few columns at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,11 +100,37 @@ class ComponentsPlan(MatrixPlan):
         """
 
     def perturb(self, matrix: Array, number: int) -> Array:
-        encoder = self.setup.encoder
-        filled = impute(matrix, encoder, self.setup.randomness.stream(f"imputation {number}"))
-        changed = self.swap_components(matrix, filled, number)
+        filled = impute(matrix, self.setup.encoder, self.setup.randomness.stream(f"imputation {number}"))
+        return self._share(self.swap_components(matrix, filled, number), matrix)
+
+    def _share(self, changed: Array, matrix: Array) -> Array:
         restored = self.marginals == "restored" and self.setup.decoding == "largest"
-        return with_shares(changed, matrix, encoder, only_mixtures=not restored)
+        return with_shares(changed, matrix, self.setup.encoder, only_mixtures=not restored)
+
+    def transform(self, block: Table, number: int) -> Outcome:
+        width = self.setup.encoder.width
+        if width <= block.rows or width * block.rows < WIDE_CELLS:
+            return super().transform(block, number)
+        from sfumato.methods.components.wide import WideBlock
+
+        wide = WideBlock(block, self.setup.encoder, self.setup.randomness, number)
+        columns: dict[str, pa.ChunkedArray] = {}
+        altered = wide.alter(lambda points: self.swap_components(points, points, number))
+        for place, part in enumerate(altered, 1):
+            own = replace(self, setup=replace(self.setup, encoder=part.encoder))
+            released = own.release_part(block, part.before, part.after, number + place * self.blocks)
+            columns.update(zip(released.names, released.arrow.columns, strict=True))
+        return self.outcome(Table(pa.table(columns), {name: block.kinds[name] for name in columns}), number)
+
+    def release_part(self, block: Table, before: Array, after: Array, number: int) -> Table:
+        """Return the columns of this plan's encoder, from their part of a wide matrix."""
+        shared = self._share(after, before)
+        numbers, ranges = self.setup.encoder.natural(shared), self.setup.ranges(shared)
+        return self.decode_block(shared, self.finalize_part(self.numbers(block), numbers, ranges, number), number)
+
+    def finalize_part(self, before: Array, after: Array, ranges: Ranges, number: int) -> Array:
+        """Return released numbers as ``finalize``, without what would need all columns of the table."""
+        return self.finalize(before, after, ranges, number)
 
     def restore(self, before: Array, after: Array, ranges: Ranges, number: int) -> Array:
         """Return numbers with the distributions of the original columns, if requested or where columns have atoms."""

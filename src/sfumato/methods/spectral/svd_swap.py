@@ -122,6 +122,13 @@ class SvdSwapPlan(ScoreSwapPlan):
             finalized[:, every] = restored.numbers
         return finalized if restored.converged else self._keep_promised(before, finalized, ranges)
 
+    def finalize_part(
+        self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges, number: int
+    ) -> NDArray[np.float64]:
+        # white scores keep the covariances of the matrix; those of the columns, which would be repaired, are not
+        # promised in a table with more columns than rows
+        return ranges.clip(self.restore(before, after, ranges, number))
+
     def _keep_promised(
         self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges
     ) -> NDArray[np.float64]:

@@ -25,8 +25,9 @@ from sfumato.params import Choice, Share, require_choice, require_number, requir
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Variant = Literal["permute", "flip", "orthogonal"]
-VARIANTS: tuple[Variant, ...] = ("permute", "flip", "orthogonal")
+Variant = Literal["permute", "flip", "orthogonal", "forest"]
+VARIANTS: tuple[Variant, ...] = ("permute", "flip", "orthogonal", "forest")
+PERMUTATIONS = ("permute", "forest")  # variants in which each component keeps its values
 
 OF_CHANCE = 0.1  # default tolerance, as a share of 1/√rows, the size of chance correlations
 # With few rows hardly any order but the original one is uncorrelated, so cells are exchanged only with this many rows
@@ -70,7 +71,7 @@ class ScoreSwap:
         if self.variant == "flip" or self.tolerance == 1.0:
             return swapped
         swapped = self._within_tolerance(swapped, generator)
-        return separate_rows(swapped, clipped, generator) if self.variant == "permute" else swapped
+        return separate_rows(swapped, clipped, generator) if self.variant in PERMUTATIONS else swapped
 
     def _once(self, scores: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
         """Swap every column once, so that no row keeps all of its scores."""
@@ -78,6 +79,10 @@ class ScoreSwap:
             return directions(scores.shape, generator)
         if scores.shape[1] == 1:  # a permutation of a single column releases all of its numbers
             return with_distribution(generator.permuted(scores[:, 0]), scores[:, 0], generator)[:, None]
+        if self.variant == "forest":
+            from sfumato.methods.spectral.forest import swap_along_forest
+
+            return separate_rows(swap_along_forest(scores, generator), scores, generator)
         if self.variant == "permute":
             return separate_rows(np.asarray(generator.permuted(scores, axis=0)), scores, generator)
         signs = generator.choice(np.array([-1.0, 1.0]), size=scores.shape)
@@ -178,8 +183,9 @@ class SwapMethod(MatrixMethod):
 
     variant: Variant = reported_option(
         Choice(VARIANTS),
-        'How a component is swapped: "permute" its values between rows, "flip" its signs at random, or replace it by a '
-        'random "orthogonal" direction.',
+        'How a component is swapped: "permute" its values between rows, each component by itself; permute them among '
+        'rows that are near in another component, along a "forest" of pairs that depend on each other; "flip" its '
+        'signs at random; or replace it by a random "orthogonal" direction.',
         default="permute",
     )
     winsorise: float = reported_option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,12 +19,14 @@ from sfumato.methods.synthesize.max_entropy import fit_max_entropy
 from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
-from sfumato.methods.synthesize.variables import Problem, Sampler, matrix_of, variables_of
-from sfumato.params import Choice, Flag, Whole
+from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, matrix_of, own_values, variables_of
+from sfumato.params import Checked, Choice, Flag, Whole, require_names
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
+from sfumato.schema.columns import Role
+from sfumato.table.groups import group_labels
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+from sfumato.table.table import Table, require_known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +36,28 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.encoded_columns import Logs
 
-Model = Literal["trees", "copula", "latin-hypercube", "tables", "clusters", "max-entropy"]
+Rows = Literal["all", "unique"]
+ROWS: tuple[Rows, ...] = ("all", "unique")
+Model = Literal["trees", "copula", "latin-hypercube", "tables", "clusters", "max-entropy", "mixture"]
+MIXED: tuple[Model, ...] = ("trees", "tables", "clusters")  # models of a mixture
+
+
+def fit_mixture(problem: Problem, generator: np.random.Generator) -> Sampler:
+    """Return a sampler that draws each row from one of several models, which is chosen at random."""
+    samplers = [MODELS[kind](problem, generator) for kind in MIXED]
+
+    def draw(rows: int, generator: np.random.Generator) -> Drawn:
+        model = generator.integers(len(samplers), size=rows)
+        made = [np.zeros(rows, dtype=variable.values.dtype) for variable in problem.variables]
+        for place, sampler in enumerate(samplers):
+            own = np.flatnonzero(model == place)
+            for values, drawn in zip(made, sampler(len(own), generator) if own.size else (), strict=False):
+                values[own] = drawn
+        return list(made)
+
+    return draw
+
+
 MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
     "trees": fit_trees,
     "copula": fit_copula,
@@ -42,6 +65,7 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
     "tables": fit_tables,
     "clusters": fit_clusters,
     "max-entropy": fit_max_entropy,
+    "mixture": fit_mixture,
 }
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
@@ -60,11 +84,16 @@ class Synthesize(Method):
     "tables"                     the joint distribution of ``order`` columns at a time, numbers in bins
     "clusters"                   mean and covariance of groups of ``k`` similar rows (condensation)
     "max-entropy"                means and covariances, and nothing else
+    "mixture"                    each row by one of "trees", "tables" and "clusters", chosen at random
     ============================ ===========================================================================
 
     No released row belongs to a person. Rows are not filtered: a row that equals somebody's occurs by chance, about as
     often for people who took part as for people who did not, which :func:`sfumato.assess` tests. A model can still
     reveal people, above all those who are far from all others: the method promises no privacy. Assess the release.
+
+    With ``columns``, only these are drawn, given the others, which stay as they are (partially synthetic data); with
+    ``rows="unique"``, only in rows that are alone with their quasi-identifiers. Then each released row belongs to a
+    person, and whoever knows the other columns of a person finds it: this protects the drawn columns only.
 
     With several ``imputations`` the release contains that many synthetic tables, told apart by the column
     ``imputation``. :func:`sfumato.combined_estimate` computes a statistic from them, with an error that includes the
@@ -90,6 +119,8 @@ class Synthesize(Method):
         "mixtures": "columns that were treated as a number and values that many rows share",
         "imputations": "number of synthetic tables",
         "proper": "whether each synthetic table has parameters of its own",
+        "synthetic columns": "columns whose cells were drawn; the others are those of the original",
+        "synthetic rows": "rows whose cells were drawn; the others are those of the original",
     }
 
     kind: Model = reported_option(Choice(tuple(MODELS)), "Model from which the rows are drawn.", default="trees")
@@ -117,10 +148,33 @@ class Synthesize(Method):
         "estimated (proper multiple imputation).",
         default=False,
     )
+    columns: tuple[str, ...] = reported_option(
+        Checked("list of column names", require_names),
+        'Columns that are drawn; the others stay as they are. Only for kind="trees". Empty: all columns.',
+        default=(),
+    )
+    rows: Rows = reported_option(
+        Choice(ROWS),
+        'Rows that are drawn: "all", or only the "unique" ones, which are alone with their values of the '
+        'quasi-identifiers, or in their block of a large table. Only for kind="trees".',
+        default="all",
+    )
     logs: Logs = logs_option()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether some cells stay as they are."""
+        return bool(self.columns) or self.rows != "all"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if self.is_partial and self.kind != "trees":
+            raise OptionError(
+                "Columns are drawn given others, and rows beside others, by trees only.",
+                found=f"kind={self.kind!r} with columns or rows",
+                fix='kind="trees"',
+            )
         if self.kind == "max-entropy" and self.order > LARGEST_ORDER:
             raise OptionError(
                 f"Maximum entropy keeps moments of order 1 or {LARGEST_ORDER}.",
@@ -139,7 +193,11 @@ class Synthesize(Method):
         least_rows = BLOCK_ROWS + 20 * self.k
         atoms = self.kind not in BY_RANKS  # ranks have ties, and quantiles repeat the values that many rows share
         setup = matrix_setup(survey, schema, randomness, logs=self.logs, atoms=atoms, least_rows=least_rows)
-        return SynthesisPlan(setup, self)
+        if not self.is_partial:
+            return SynthesisPlan(setup, self)
+        require_known(self.columns, setup.encoder.names)
+        quasi = tuple(schema.names(Role.QUASI))
+        return PartialSynthesisPlan(setup, self, self.columns or setup.encoder.names, quasi)
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,21 +220,28 @@ class SynthesisPlan(MatrixPlan):
         filled = matrix  # a tree is fitted only to rows that have a number
         if self.method.kind != "trees":
             filled = impute(matrix, encoder, stream(f"imputation of {name}"))
-        problem = Problem(
-            variables_of(matrix, filled, encoder, self.setup.number_limits), self.method.k, self.method.order
-        )
+        problem = self.problem(matrix, filled)
         if self.method.proper:
             problem = problem.resample(stream(f"parameters of {name}"))
         sample = MODELS[self.method.kind](problem, stream(f"model of {name}"))
         return matrix_of(sample(len(matrix), stream(f"rows of {name}")), problem.variables, encoder.width)
 
+    def problem(self, matrix: NDArray[np.float64], filled: NDArray[np.float64]) -> Problem:
+        """Return what the model is fitted to: all columns, none of which is kept."""
+        variables = variables_of(matrix, filled, self.setup.encoder, self.setup.number_limits)
+        return Problem(variables, self.method.k, self.method.order)
+
     def transform(self, block: Table, number: int) -> Outcome:
         matrix = self.setup.encoder.encode(block)
         names = [f"{number}, imputation {imputation}" for imputation in range(self.method.imputations)]
-        made = [self._decode(self.draw(matrix, name)) for name in names]
+        made = [self.beside_original(self._decode(self.draw(matrix, name)), block) for name in names]
         if self.method.imputations == 1:
             return self.outcome(made[0], number)
         return self._join(made, number)
+
+    def beside_original(self, drawn: Table, block: Table) -> Table:
+        """Return the rows that are released: those that were drawn."""
+        return drawn
 
     def _decode(self, matrix: NDArray[np.float64]) -> Table:
         numbers = self.setup.ranges(matrix).clip(self.setup.encoder.natural(matrix))
@@ -205,3 +270,48 @@ class SynthesisPlan(MatrixPlan):
     def notes(self) -> Mapping[str, object]:
         own = {"model": self.method.kind, "imputations": self.method.imputations, "proper": self.method.proper}
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
+
+
+@dataclass(frozen=True, repr=False)
+class PartialSynthesisPlan(SynthesisPlan):
+    """Draw some columns given the others, and release the others as they are."""
+
+    drawn: tuple[str, ...]
+    quasi: tuple[str, ...]
+
+    def problem(self, matrix: NDArray[np.float64], filled: NDArray[np.float64]) -> Problem:
+        encoder = self.setup.encoder
+        kept = tuple(name for name in encoder.names if name not in self.drawn)
+        first = replace(encoder, names=kept)  # with their values, columns that are drawn can be predicted
+        given = variables_of(matrix, filled, first, self.setup.number_limits)
+        ordered = replace(encoder, names=(*kept, *(name for name in encoder.names if name in self.drawn)))
+        variables = variables_of(matrix, filled, ordered, self.setup.number_limits)
+        return Problem(variables, self.method.k, self.method.order, kept=tuple(own_values(one) for one in given))
+
+    def beside_original(self, drawn: Table, block: Table) -> Table:
+        """Return the original, with drawn cells in the columns and rows that were asked for."""
+        replaced = np.ones(block.rows, dtype=bool)
+        if self.method.rows == "unique":
+            labels = group_labels(block, self.quasi)
+            replaced = np.bincount(labels)[labels] == 1
+        source = pa.array(np.arange(block.rows) + np.where(replaced, block.rows, 0))
+        columns = {}
+        for name in drawn.names:
+            own = block.arrow.column(name)
+            if name in self.drawn:
+                made = drawn.arrow.column(name).cast(own.type)
+                columns[name] = pa.chunked_array([*own.chunks, *made.chunks], own.type).take(source)
+            else:
+                columns[name] = own
+        return Table(pa.table(columns), drawn.kinds)
+
+    @property
+    def claims(self) -> tuple[Claim[Any], ...]:
+        # a cell of the original may be outside a domain that was declared for what is released
+        every = self.method.rows == "all"
+        domains = {name: ends for name, ends in self.setup.domains.items() if every and name in self.drawn}
+        return (*(claim for claim in super().claims if not isinstance(claim, ValidCells)), ValidCells(domains=domains))
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        return {**super().notes, "synthetic columns": list(self.drawn), "synthetic rows": self.method.rows}

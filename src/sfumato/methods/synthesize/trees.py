@@ -26,6 +26,7 @@ from sfumato.methods.synthesize.variables import (
     Sampler,
     Variable,
     effective_values,
+    own_values,
 )
 
 if TYPE_CHECKING:
@@ -74,11 +75,6 @@ class Predictor:
     def column(self, levels: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the numbers of rows with these levels."""
         return (levels if self.scores is None else self.scores[levels]).astype(np.float32)
-
-
-def own_values(variable: Variable) -> NDArray[Any]:
-    """Return the values of a predictor; a row without a number has 0, as it has where it is synthetic."""
-    return np.where(variable.known, variable.values, 0.0) if isinstance(variable, Numbers) else variable.values
 
 
 def matrix_of(predictors: Sequence[Predictor], levels: Sequence[NDArray[np.int64]]) -> NDArray[np.float32]:
@@ -168,15 +164,16 @@ DECIDING = 30_000  # rows that decide where a tree is cut
 
 
 def fit_trees(problem: Problem, generator: np.random.Generator) -> Sampler:
-    """Return a sampler of the trees of the table."""
+    """Return a sampler of the trees of the table; variables that are kept have no tree."""
     bins = [Levels.of(variable) for variable in problem.variables]
     levels = [level(own_values(variable)) for level, variable in zip(bins, problem.variables, strict=True)]
-    steps = [_step(problem, place, levels, generator) for place in range(len(problem.variables))]
+    given = len(problem.kept)
+    steps = [_step(problem, place, levels, generator) for place in range(given, len(problem.variables))]
 
     def draw(rows: int, generator: np.random.Generator) -> Drawn:
-        drawn: Drawn = []
-        before: Drawn = []  # the same as levels
-        for step, level in zip(steps, bins, strict=True):
+        drawn: Drawn = list(problem.kept)
+        before: Drawn = [level(values) for level, values in zip(bins, drawn, strict=False)]  # the same as levels
+        for step, level in zip(steps, bins[given:], strict=True):
             drawn.append(step.draw(before, rows, generator))
             before.append(level(drawn[-1]))
         return drawn

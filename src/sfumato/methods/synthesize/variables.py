@@ -67,6 +67,7 @@ class Problem:
     k: int  # smallest number of rows in a leaf, a bin or a cluster
     order: int  # number of columns that are considered together
     repeated: float = 1.0  # how often a row occurs, averaged over rows
+    kept: tuple[NDArray[Any], ...] = ()  # values of the first variables in the drawn rows; the others are drawn
 
     @property
     def rows(self) -> int:
@@ -95,7 +96,13 @@ class Problem:
         """Return the problem with as many rows drawn with replacement, as an approximate draw of its parameters."""
         rows = generator.integers(self.rows, size=self.rows)
         drawn = tuple(_of_rows(variable, rows) for variable in self.variables)
-        return Problem(drawn, self.k, self.order, repeated=2.0)  # the mean of m² for a Poisson number m of mean 1
+        # the mean of m² is 2 for a Poisson number m of mean 1
+        return Problem(drawn, self.k, self.order, repeated=2.0, kept=self.kept)
+
+
+def own_values(variable: Variable) -> NDArray[Any]:
+    """Return the values of a variable; a row without a number has 0, as it has where it is synthetic."""
+    return np.where(variable.known, variable.values, 0.0) if isinstance(variable, Numbers) else variable.values
 
 
 def effective_values(codes: NDArray[np.int64]) -> float:

@@ -12,7 +12,7 @@ from sfumato.plan.claims.groups import (
     values_apart,
     values_distinct,
 )
-from sfumato.plan.claims.kept_statistics import MarginalsKept, MomentsKept, WeightTotalsKept
+from sfumato.plan.claims.kept_statistics import CorrelationsKept, MarginalsKept, MomentsKept, WeightTotalsKept
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
 from sfumato.plan.claims.rows import ColumnsAllowed, DatesShifted, Pseudonyms, RowsAccountedFor, ValidCells
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
@@ -25,6 +25,7 @@ __all__ = [
     "ClaimKind",
     "ColumnsAllowed",
     "Containment",
+    "CorrelationsKept",
     "DatesShifted",
     "DeclaredCloseness",
     "Diversity",

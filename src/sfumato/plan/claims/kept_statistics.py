@@ -118,6 +118,19 @@ class BothMoments:
         covariances = np.abs(self.released.covariance - self.original.covariance) / np.outer(scale, scale)
         return float(max(means.max(), covariances.max()))
 
+    @property
+    def largest_change_of_a_correlation(self) -> float:
+        """Largest difference of two correlations; those of a constant column are 0."""
+        if self.missing or not self.original.records or not self.released.records:
+            return math.nan
+        before, after = (_correlations(one) for one in (self.original, self.released))
+        return float(np.abs(after - before).max(initial=0.0))
+
+
+def _correlations(moments: Moments) -> NDArray[np.float64]:
+    scale = np.where(moments.sd > 0.0, moments.sd, np.inf)
+    return np.asarray(moments.covariance / np.outer(scale, scale))
+
 
 def _finite(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """The matrix with NaN for infinite numbers."""
@@ -147,6 +160,27 @@ class MomentsKept(Claim[BothMoments]):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CorrelationsKept(Claim[BothMoments]):
+    """No correlation of two of ``columns`` differs from that of the original by more than ``change``."""
+
+    columns: tuple[str, ...]
+    change: float  # largest allowed difference of two correlations
+
+    def tally(self, evidence: Evidence) -> BothMoments:
+        return BothMoments.of(evidence.original.matrix(self.columns), evidence.released.matrix(self.columns))
+
+    def finding(self, tally: BothMoments) -> Finding:
+        found = tally.largest_change_of_a_correlation
+        return self.report(
+            claim=f"correlations of {format_names(self.columns)} within {self.change:g} of the original",
+            held=found <= self.change * (1.0 + ROUNDED_CHANGE),
+            found=f"largest change {found:.2g}",
+            fix="a larger limit, or none",
+        )
+
+
+ROUNDED_CHANGE = 1e-9  # relative error of a change of a correlation that counts as rounding
 TOLERANCE = 1e-9  # relative error of a total that counts as rounding
 
 
