@@ -5,6 +5,7 @@ Names of categories are cells, so categories are numbered: by frequency, or in t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from sfumato.risk.safe_shares import (
     step_for,
 )
 from sfumato.schema.columns import Role
-from sfumato.table.intervals import ANY, Intervals, is_interval, low_name, original_name, parse_set
+from sfumato.table.intervals import ANY, BOX, Intervals, is_interval, low_name, original_name, parse_set
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -371,7 +372,8 @@ def intruder_views(release: Release) -> tuple[IntruderView, ...]:
     protected, others = _known_columns(release)
     everything = [*protected, *(name for names in others.values() for name in names)]
     views = [(PROTECTED, protected)] * bool(protected) + [(EVERYTHING, everything)] * bool(others)
-    return tuple(_view(release, knows, columns) for knows, columns in views)
+    sizes = _group_sizes(release, [columns for _, columns in views])
+    return tuple(_view(release, knows, columns, own) for (knows, columns), own in zip(views, sizes, strict=True))
 
 
 def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
@@ -380,19 +382,22 @@ def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
     if not protected or release.manifest is None or release.table.rows * len(others) > BLAMED_CELLS:
         return ()
     roles = {column.name: str(column.role) for column in release.manifest.columns}
-    before = int((_sizes(release, protected) == 1).sum())
-    alone = {name: int((_sizes(release, [*protected, *shown]) == 1).sum()) for name, shown in others.items()}
-    blamed = [BlamedColumn(name=name, role=roles[name], alone=rows) for name, rows in alone.items() if rows > before]
+    before, *sizes = _group_sizes(release, [protected, *([*protected, *shown] for shown in others.values())])
+    blamed = [
+        BlamedColumn(name=name, role=roles[name], alone=own.unique_rows)
+        for name, own in zip(others, sizes, strict=True)
+        if own.unique_rows > before.unique_rows
+    ]
     return tuple(sorted(blamed, key=lambda one: -one.alone))
 
 
 def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the released columns of protected columns, and those of each other one; none if there are too many rows.
+    """Return the released columns of protected columns, and those of each other one.
 
     Pseudonyms and numbers of boxes are left out: nobody knows them of a person.
     """
     manifest = release.manifest
-    if manifest is None or not 0 < release.table.rows <= GROUPED_ROWS:
+    if manifest is None or not release.table.rows:
         return [], {}
     quasi, known = manifest.names(Role.QUASI), [column.name for column in manifest.columns]
     shown: dict[str, list[str]] = {}
@@ -403,22 +408,24 @@ def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
     return protected, {column: names for column, names in shown.items() if column not in left_out and column in known}
 
 
-def _view(release: Release, knows: str, columns: list[str]) -> IntruderView:
-    sizes, known = _sizes(release, columns), {column.name for column in release.manifest.columns}  # type: ignore[union-attr]
-    smallest = int(sizes.min())
+def _view(release: Release, knows: str, columns: list[str], sizes: GroupSizes) -> IntruderView:
+    known = {column.name for column in release.manifest.columns}  # type: ignore[union-attr]
     return IntruderView(
         knows=knows,
         columns=tuple(dict.fromkeys(original_name(name, release.table.kinds, known) for name in columns)),
-        groups=int(sizes.size),
-        smallest=smallest,
-        alone=int((sizes == 1).sum()),
-        largest_risk=1.0 / smallest,
-        mean_risk=sizes.size / release.table.rows,
+        groups=sizes.count,
+        smallest=sizes.smallest,
+        alone=sizes.unique_rows,
+        largest_risk=1.0 / sizes.smallest,
+        mean_risk=sizes.count / release.table.rows,
     )
 
 
-def _sizes(release: Release, columns: list[str]) -> NDArray[np.int64]:
-    return group_sizes(release.table.select(columns), columns)
+def _group_sizes(release: Release, columns: Sequence[Sequence[str]]) -> list[GroupSizes]:
+    """Count the groups of released rows that are equal in each of these sets of columns."""
+    questions = [GroupSizesOf(tuple(one)) for one in columns]
+    answers = release.answers(questions)
+    return [answers[question] for question in questions]
 
 
 def size_classes(sizes: GroupSizes) -> tuple[SizeClass, ...]:
