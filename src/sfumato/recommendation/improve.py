@@ -42,6 +42,7 @@ FEWEST_GROUPS = 4  # a k that leaves fewer groups says nothing about the table
 HOLDOUT = 0.3
 AS_RELEASED = "as it was released"
 DRAWN = "synthesize"  # the method whose rows stand for nobody
+TABLE_K = 20  # rows of a bin in the tables of counts from which rows are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,6 +299,18 @@ def _changes(start: _Candidate, made: Release, rows: int) -> Iterator[list[_Cand
             "more: only the tests speak for it.",
         )
         yield [drawn, *_stronger(drawn, rows)]
+        yield [_from_tables(drawn, order, rows) for order in (2, 1)]
+
+
+def _from_tables(drawn: _Candidate, order: int, rows: int) -> _Candidate:
+    """Return the candidate whose rows are drawn from counts of pairs of columns, or of each column by itself."""
+    kept = "each column by itself, and no relation between columns" if order == 1 else "pairs of columns"
+    return replace(
+        drawn,
+        method=make_method(DRAWN, kind="tables", order=order, k=min(TABLE_K, max(2, rows // 10))),
+        change=f"{drawn.change}, from counts of {'single columns' if order == 1 else 'pairs of columns'}",
+        reason=f"{drawn.reason} The model keeps {kept}.",
+    )
 
 
 def _stronger(one: _Candidate, rows: int) -> Iterator[_Candidate]:

@@ -56,12 +56,13 @@ def test_the_method_is_that_of_the_manifest(start):
 
 
 def test_changes_go_from_mild_to_strong(start, release):
-    protected, without, drawn = _changes(start, release, 160)
+    protected, without, drawn, tables = _changes(start, release, 160)
     assert protected[0].schema["weight"].role is Role.QUASI and protected[0].method == start.method
     assert [one.method.k for one in protected] == [5, 10, 20]  # 50 would leave three groups
     assert {one.left_out for one in without} == {("weight",)}
     assert [(one.method.name, one.method.k) for one in drawn] == [("synthesize", k) for k in (5, 10, 20)]
-    assert all(one.schema["weight"].role is Role.QUASI for one in drawn)
+    assert [one.method.order for one in tables] == [2, 1]
+    assert all(one.schema["weight"].role is Role.QUASI for one in (*drawn, *tables))
 
 
 def test_a_kept_column_is_never_left_out(start, release):
@@ -124,7 +125,7 @@ class TestTheSearch:
 
     def test_none_is_said_with_the_reason(self, start, release, table):
         found = _search(_Judged(table, lambda one: False), start, release, None)
-        assert found.release is None and "singling out" in found.verdict and len(str(found).splitlines()) == 5
+        assert found.release is None and "singling out" in found.verdict and len(str(found).splitlines()) == 6
 
 
 def test_a_real_table_ends_in_a_passed_release_or_in_a_sentence(release, people):
