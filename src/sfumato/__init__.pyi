@@ -37,6 +37,8 @@ from sfumato.methods.suppress import Suppress as Suppress
 from sfumato.methods.swap import Swap as Swap
 from sfumato.methods.synthesize.method import Synthesize as Synthesize
 from sfumato.methods.top_bottom import TopBottom as TopBottom
+from sfumato.recommendation.improve import Improvement as Improvement
+from sfumato.recommendation.improve import improve as improve
 from sfumato.recommendation.recommend import recommend as recommend
 from sfumato.recommendation.records import Recommendation as Recommendation
 from sfumato.release.assessment import Assessment as Assessment
@@ -48,6 +50,7 @@ from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release
 from sfumato.release.synthetic import CombinedEstimate as CombinedEstimate
 from sfumato.release.synthetic import combined_estimate as combined_estimate
+from sfumato.report.evidence import EvidencePack as EvidencePack
 from sfumato.risk.anonymity_budget import anonymity_budget as anonymity_budget
 from sfumato.risk.from_survey import sketched_quasi_identifiers as sketched_quasi_identifiers
 from sfumato.risk.group_models import GroupModels as GroupModels

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from sfumato.cli import console, options
-
-if TYPE_CHECKING:
-    from sfumato.recommendation.improve import Improvement
 
 
 @options.with_groups
@@ -68,9 +65,8 @@ def _project(folder: str) -> dict[str, Any]:
     return {"method": request.make_method(), "schema": request.roles_schema, "reading": request.reading}
 
 
-def _show(found: Improvement, out: str, *, as_json: bool) -> None:
+def _show(found: Any, out: str, *, as_json: bool) -> None:
     if as_json:
-        assert found.release is not None
         steps = [{**vars(step), "passed": step.passed} for step in found.steps]
         console.show_json({"folder": out, "verdict": found.verdict, "steps": steps, "manifest": found.release.manifest})
     else:

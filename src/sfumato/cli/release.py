@@ -183,9 +183,9 @@ def _columns(given: list[str]) -> tuple[str, ...]:
 def release(*, given: ReleaseOptions, seed: int | None = options.SECRET_SEED, json: bool = options.JSON) -> None:
     """Anonymize a table, verify the result and write it.
 
-    Writes released.parquet, released.csv, manifest.json, codebook.csv, README.txt, report.html and report.json into
-    DIR, all or nothing. Next to it, and no part of the release, is DIR.toml, the project file that makes the same
-    release again (`sfumato run DIR.toml`).
+    Writes released.parquet, released.csv, manifest.json, codebook.csv, promises.sql, README.txt, report.html and
+    report.json into DIR, all or nothing. Next to it, and no part of the release, is DIR.toml, the project file that
+    makes the same release again (`sfumato run DIR.toml`).
 
     Example: sfumato release patients.csv -o out -k 5 --quasi age,zip --sensitive diagnosis --keep "mean(age)"
     Example: sfumato release patients.csv visits.csv --person id -o out -k 5 --quasi birth,visits.year

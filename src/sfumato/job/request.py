@@ -183,7 +183,8 @@ class Request:
         file, target = self._required()
         _require_original(Path(file))
         require_choice(self.csv_formulas or "escape", name="--csv-formulas", choices=("keep", "escape"))
-        require_choice(self.language or ENGLISH, name="--language", choices=languages())
+        if self.language is not None:
+            require_choice(self.language, name="--language", choices=languages())
         for one in self.require:
             require_choice(one, name="--require", choices=("assessment",))
         method = None if self.method == AUTO else self.make_method()

@@ -22,6 +22,9 @@ HEADER = """\
 """
 
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"  # in place of a sign that cannot be shown
+
+
 class Told(Protocol):
     """What was found when a promise was verified: its sentence and its kind."""
 
@@ -43,13 +46,15 @@ def literal(text: str) -> str:
     pieces, plain = [], ""
     for letter in text:
         if letter == ";" or not letter.isprintable() or (letter == "-" and plain.endswith("-")):
-            pieces += [plain, ord(letter) or ord("\N{REPLACEMENT CHARACTER}")]
+            pieces += [_quote(plain), f"chr({ord(letter) or ord(REPLACEMENT)})"]
             plain = ""
         else:
             plain += letter
-    pieces.append(plain)
-    shown = [f"chr({one})" if isinstance(one, int) else "'" + one.replace("'", "''") + "'" for one in pieces]
-    return " || ".join(one for one in shown if one != "''") or "''"
+    return " || ".join(one for one in [*pieces, _quote(plain)] if one != "''") or "''"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def counted(number: str, unit: str) -> str:
@@ -182,7 +187,7 @@ def _write_promise(finding: Told, claim: Any, rows: ReleasedRows) -> str:
         promise = f"{promise}; here in rows, which is less: the released rows do not tell people apart"
     if claim is not None and not claim.needs_original:
         recount = claim.recount_in_sql(rows)
-    told = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in promise)
+    told = "".join(letter if letter.isprintable() else REPLACEMENT for letter in promise)
     head = f"({finding.kind}): {told.replace(';', ',')}\n"
     return f"{head}{recount.statement(promise)};\n" if recount else f"{head}-- Not recounted here: {_reason(claim)}.\n"
 

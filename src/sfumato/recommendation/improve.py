@@ -20,7 +20,7 @@ from sfumato.job.release import release as make_release
 from sfumato.measures.assess import split_holdout
 from sfumato.measures.registry import MEASURES
 from sfumato.methods.base import make_method, method_class
-from sfumato.params import options_of, plain, require_number, strength_of
+from sfumato.params import options_of, plain, require_share, strength_of
 from sfumato.release.read import read_assessed
 from sfumato.release.release import Release
 from sfumato.report.distributions import blamed_columns
@@ -42,6 +42,7 @@ FEWEST_GROUPS = 4  # a k that leaves fewer groups says nothing about the table
 HOLDOUT = 0.3
 AS_RELEASED = "as it was released"
 DRAWN = "synthesize"  # the method whose rows stand for nobody
+TABLE_K = 20  # rows of a bin in the tables of counts from which rows are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +206,7 @@ def improve(
     >>> found.steps[0].change
     'as it was released'
     """
-    require_number(holdout, name="holdout", above=0.0, below=1.0)
+    require_share(holdout, name="holdout")
     made = release if isinstance(release, Release) else read_assessed(release)
     manifest = made.manifest
     _require_improvable(manifest)
@@ -289,16 +290,27 @@ def _changes(start: _Candidate, made: Release, rows: int) -> Iterator[list[_Cand
             yield [without, *_stronger(without, rows)]
     exact = start.schema.names(Role.OTHER, Role.SENSITIVE)  # would be released as they are
     if start.method.name != DRAWN:
-        yield [
-            replace(
-                start,
-                method=make_method(DRAWN),
-                schema=start.schema.with_roles(dict.fromkeys(exact, Role.QUASI)),
-                change=f"method {DRAWN} in place of {start.method.name}, for all columns",
-                reason="Every released row is drawn from a model and stands for nobody. No size of groups is promised "
-                "any more: only the tests speak for it.",
-            )
-        ]
+        drawn = replace(
+            start,
+            method=make_method(DRAWN),
+            schema=start.schema.with_roles(dict.fromkeys(exact, Role.QUASI)),
+            change=f"method {DRAWN} in place of {start.method.name}, for all columns",
+            reason="Every released row is drawn from a model and stands for nobody. No size of groups is promised any "
+            "more: only the tests speak for it.",
+        )
+        yield [drawn, *_stronger(drawn, rows)]
+        yield [_from_tables(drawn, order, rows) for order in (2, 1)]
+
+
+def _from_tables(drawn: _Candidate, order: int, rows: int) -> _Candidate:
+    """Return the candidate whose rows are drawn from counts of pairs of columns, or of each column by itself."""
+    kept = "each column by itself, and no relation between columns" if order == 1 else "pairs of columns"
+    return replace(
+        drawn,
+        method=make_method(DRAWN, kind="tables", order=order, k=min(TABLE_K, max(2, rows // 10))),
+        change=f"{drawn.change}, from counts of {'single columns' if order == 1 else 'pairs of columns'}",
+        reason=f"{drawn.reason} The model keeps {kept}.",
+    )
 
 
 def _stronger(one: _Candidate, rows: int) -> Iterator[_Candidate]:
@@ -317,9 +329,7 @@ def _stronger(one: _Candidate, rows: int) -> Iterator[_Candidate]:
             one,
             method=replace(stronger, **{option.name: value}),
             change=f"{but}{option.name} = {value} in place of {now}",
-            reason=f"{one.reason} A larger {option.name} hides each person among more.".strip()
-            if option.name == "k"
-            else f"{one.reason} {option.name} = {value} protects more.".strip(),
+            reason=f"{one.reason} A larger {option.name} protects more.".strip(),
         )
 
 

@@ -227,8 +227,8 @@ class Assessment:
         """Return the assessment that :meth:`to_plain` wrote; None if it is something else."""
         if not isinstance(record, dict):
             return None
-        same = ("method", "original_rows", "released_rows", "reference_rows", "columns", "sampled_rows")
-        same += ("sampled_groups", "people", "knowledge")
+        counts = ("original_rows", "released_rows", "reference_rows", "columns", "sampled_rows", "sampled_groups")
+        same = ("method", "people", "knowledge", *counts)
         try:
             scores = tuple(Score(**{**one, "value": _number(one["value"])}) for one in record["scores"])
             omitted = tuple(Omitted(**one) for one in record["omitted"])

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Finding, Plan
     from sfumato.release.assessment import Assessment
     from sfumato.release.manifest import Manifest
-    from sfumato.report.evidence import EvidencePack
     from sfumato.statistics.bounds.enclosure import EstimateBudget
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate
     from sfumato.statistics.estimate_records import RegressionEstimate
@@ -404,7 +403,8 @@ class Release(ReleasedFrames):
         ['README.txt', 'codebook.csv', 'manifest.json', 'released.csv']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
-        require_choice(language, name="language", choices=languages())
+        if language != ENGLISH:
+            require_choice(language, name="language", choices=languages())
         if self.manifest is None:
             raise RequestError("Only a release with a manifest can be written.", fix="the release of a method")
         chosen = check_formats(formats, in_parts=isinstance(self.table, StoredTable))
@@ -424,7 +424,7 @@ class Release(ReleasedFrames):
         columns = codebook(self, formats)
         return {REPORT: rendered.page.encode(), NUMBERS: rendered.numbers.encode(), CODEBOOK: columns.encode()}
 
-    def evidence(self, *, recipient: str, purpose: str, environment: str = "", language: str = ENGLISH) -> EvidencePack:
+    def evidence(self, *, recipient: str, purpose: str, environment: str = "", language: str = ENGLISH) -> Any:
         """Return what was found, mapped to what the law asks, as one document to print and sign. No legal advice.
 
         Parameters

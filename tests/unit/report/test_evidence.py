@@ -1,0 +1,143 @@
+"""The evidence of a release: its figures equal independent counts, and each names how to recount it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.cli.commands import run
+from sfumato.errors import OptionError, RequestError
+from sfumato.release.assessment import Assessment, Score
+from sfumato.report.contents import contents
+from sfumato.report.distributions import blamed_columns, intruder_views
+
+SCHEMA = {"age": "quasi", "town": "quasi", "weight": "other", "illness": "sensitive"}
+LAW = ("recital 26", "singling out", "linkability", "inference", "expert determination", "safe harbor", "27559", "0070")
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    draw = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(18, 90, 300),
+            "town": draw.choice(["Ulm", "Bonn", "Zanzibar"], 300),
+            "weight": draw.normal(70, 12, 300).round(2),
+            "illness": draw.choice(["flu", "gout"], 300),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def release(people):
+    return sf.Boxes(k=5).release(people, schema=SCHEMA)
+
+
+def test_intruders_are_counted_as_anybody_would(release):
+    rows = release.to_arrow().to_pylist()
+    protected = Counter((row["age_low"], row["age_high"], row["town"]) for row in rows)
+    everything = Counter(tuple(value for name, value in row.items() if name != "box") for row in rows)
+    first, second = intruder_views(release)
+    for view, groups in ((first, protected), (second, everything)):
+        assert (view.groups, view.smallest) == (len(groups), min(groups.values()))
+        assert view.largest_risk == 1 / min(groups.values()) and view.mean_risk == len(groups) / len(rows)
+        assert view.alone == sum(size == 1 for size in groups.values())
+    with_weight = Counter((row["age_low"], row["age_high"], row["town"], row["weight"]) for row in rows)
+    assert blamed_columns(release)[0].name == "weight"
+    assert blamed_columns(release)[0].alone == sum(size == 1 for size in with_weight.values())
+
+
+def test_nobody_is_blamed_if_all_is_protected(people):
+    made = sf.Boxes(k=5).release(people[["age", "town"]], schema={"age": "quasi", "town": "quasi"})
+    assert blamed_columns(made) == () and len(intruder_views(made)) == 1
+
+
+class TestThePage:
+    @pytest.fixture
+    def shown(self, release) -> str:
+        return release.evidence(recipient="University X", purpose="study Y").page
+
+    def test_speaks_of_the_law_and_names_recounts(self, shown):
+        assert all(word in shown for word in LAW) and "no legal advice" in shown
+        assert shown.count("Recount:") >= 9
+
+    def test_has_date_recipient_and_checksum(self, shown):
+        assert "University X" in shown and "study Y" in shown
+        assert re.search(r"20\d\d-\d\d-\d\d", shown) and re.search(r"[0-9a-f]{64}", shown)
+
+    def test_holds_no_cell(self, shown):
+        assert "Zanzibar" not in shown and "gout" not in shown
+
+    def test_asks_nothing_in_part(self, shown):
+        assert not re.search(r"and \d+ more", shown)
+
+    def test_escapes_what_is_given(self, release):
+        page = release.evidence(recipient="<script>x</script>", purpose="a & b", environment='"quoted"').page
+        assert "<script>" not in page and "a &amp; b" in page
+
+    def test_makes_no_outside_request(self, shown):
+        assert "http" not in shown.replace("http-equiv", "")
+
+
+@pytest.mark.parametrize("given", [{"recipient": "", "purpose": "x"}, {"recipient": "x", "purpose": "  "}])
+def test_a_recipient_and_a_purpose_are_needed(release, given):
+    with pytest.raises(OptionError, match="Evidence needs a"):
+        release.evidence(**given)
+
+
+def test_rows_without_a_manifest_have_no_evidence():
+    with pytest.raises(RequestError, match="manifest"):
+        sf.read_release({"a_low": [1], "a_high": [2]}).evidence(recipient="x", purpose="y")
+
+
+class TestTheCommand:
+    def test_writes_the_checksum_of_the_file(self, release, tmp_path):
+        folder = release.write(tmp_path / "out")
+        target = tmp_path / "e.html"
+        asked = ["--recipient", "X", "--purpose", "Y", "-o", str(target)]
+        assert run(["evidence", str(folder), *asked]) == 0
+        assert hashlib.sha256((folder / "released.parquet").read_bytes()).hexdigest() in target.read_text()
+
+    def test_never_writes_into_a_release(self, release, tmp_path):
+        folder = release.write(tmp_path / "out")
+        asked = ["--recipient", "X", "--purpose", "Y", "-o", str(folder / "e.html")]
+        assert run(["evidence", str(folder), *asked]) == 2
+
+    def test_tells_what_the_assessment_found(self, release, tmp_path):
+        from dataclasses import replace
+
+        score = Score(name="singling out", family="privacy", value=0.25, better="lower", rows=9, passed=False)
+        told = Assessment(
+            method="boxes", original_rows=9, released_rows=9, reference_rows=5, columns=3, scores=(score,), omitted=()
+        )
+        folder = replace(release, assessment=told).write(tmp_path / "out")
+        assert run(["evidence", str(folder), "--recipient", "X", "--purpose", "Y", "-o", str(tmp_path / "e.html")]) == 0
+        page = (tmp_path / "e.html").read_text()
+        assert "the test failed" in page and "Why are the failed tests acceptable" in page
+
+    def test_an_assessment_survives_json(self):
+        score = Score(name="a", family="privacy", value=float("nan"), better="lower", rows=9)
+        told = Assessment(
+            method="boxes", original_rows=9, released_rows=9, reference_rows=5, columns=3, scores=(score,), omitted=()
+        )
+        again = Assessment.from_plain(json.loads(told.to_json()))
+        assert again is not None and again.to_plain() == told.to_plain()
+        assert Assessment.from_plain({"scores": [{"x": 1}]}) is None and Assessment.from_plain([]) is None
+
+
+def test_the_report_names_the_columns_to_blame(release):
+    from dataclasses import replace
+
+    score = Score(name="singling out", family="privacy", value=0.25, better="lower", rows=9, passed=False)
+    told = Assessment(
+        method="boxes", original_rows=9, released_rows=9, reference_rows=5, columns=3, scores=(score,), omitted=()
+    )
+    said = " ".join(contents(replace(release, assessment=told)).verdict.sentences)
+    assert "The columns to blame are weight" in said and "illness" not in said.partition("blame")[2]
