@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,10 @@ from sfumato.plan.questions import (
     QuantilesOf,
 )
 from sfumato.randomness import Randomness
+from sfumato.release import bundle_check, verify
 from sfumato.release.read import verify_bundle
+from sfumato.report.distributions import groups
+from sfumato.report.usefulness import column_spreads
 from sfumato.sources.frames import LazySource
 from tests.same_rows import same_rows
 
@@ -545,3 +549,45 @@ class TestNumbering:
         numbers = RandomNumbering(10_000).of(np.arange(10_000))
         assert abs(np.corrcoef(numbers, np.arange(10_000))[0, 1]) < 0.05
         assert not np.array_equal(numbers, RandomNumbering(10_000).of(np.arange(10_000)))
+
+
+class TestShares:
+    """Groups are merged in shares: the same findings and answers, however many shares there are."""
+
+    @pytest.fixture
+    def bundle(self, tmp_path):
+        method, engine = sf.Boxes(k=3, l=2), sf.DuckDB(memory="1GB", block_rows=700)
+        roles = ROLES | {"ill": "sensitive"}
+        return method.release(
+            people(3000), schema=roles, engine=engine, into=tmp_path / "out", seed=1
+        ), tmp_path / "out"
+
+    def test_a_bundle_is_recounted_in_shares_as_at_once(self, bundle, monkeypatch):
+        _, folder = bundle
+        expected = verify_bundle(folder)
+        monkeypatch.setattr(bundle_check, "SHARE_ROWS", 100)
+        monkeypatch.setattr(verify, "SHARE_ROWS", 400)
+        assert verify_bundle(folder) == expected and expected.holds
+
+    def test_a_group_that_is_too_small_is_found_in_its_share(self, bundle, monkeypatch):
+        released, folder = bundle
+        file = released.table.files[0]
+        rows = pq.read_table(file)
+        low = rows.column("age_low").to_pylist()
+        pq.write_table(
+            rows.set_column(rows.column_names.index("age_low"), "age_low", pa.array([low[0] - 1, *low[1:]])), file
+        )
+        for share_rows in (10**6, 100):
+            monkeypatch.setattr(bundle_check, "SHARE_ROWS", share_rows)
+            monkeypatch.setattr(verify, "SHARE_ROWS", share_rows)
+            assert not verify_bundle(folder).recounted[0].held
+
+    def test_the_report_says_of_parts_what_it_says_of_the_whole(self, bundle, monkeypatch):
+        released, _ = bundle
+        whole = replace(released, table=released.table.select(released.table.names))
+        monkeypatch.setattr(verify, "SHARE_ROWS", 250)
+        parts = replace(released, _ask=None)
+        assert groups(parts) == groups(whole)
+        spreads = column_spreads(parts), column_spreads(whole)
+        assert spreads[0] == pytest.approx(spreads[1]) and set(spreads[0]) == {"age", "income", "town"}
+        assert groups(whole).groups == len(np.unique(whole.table.numbers("box")))

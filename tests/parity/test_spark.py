@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import html
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -16,6 +17,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -32,8 +34,10 @@ from sfumato.engines.spark import cluster as watch
 from sfumato.engines.spark.blocks import SparkBlocks
 from sfumato.engines.spark.cluster import Cluster
 from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError
+from sfumato.plan.questions import GroupSizesOf, SpreadOf
 from sfumato.randomness import Randomness
 from sfumato.release.read import verify_bundle
+from sfumato.release.rows import StoredTable
 from tests.parity import test_duckdb
 from tests.parity.test_duckdb import ROLES, people, released_types, typed_people
 from tests.same_rows import canonical, same_rows
@@ -462,3 +466,79 @@ class TestOptions:
         kinds = sf.Table.from_arrow(pa.table({"x": [0.5]})).kinds
         blocks = SparkBlocks(tmp_path, StoredRows(Relation((), {"x": pa.float64()}), kinds, 4), np.array([4]))
         assert blocks.read(0).numbers("x").tolist() == [0.0, 1.0, 3.0, 5.0]
+
+
+class TestResults:
+    """What the driver gets does not grow with rows or groups."""
+
+    @pytest.fixture
+    def received(self, monkeypatch):
+        """Sizes of all results that tasks have sent."""
+        sizes: list[int] = []
+        plain = watch.pickle.loads
+
+        def load(result):
+            sizes.append(len(result))
+            return plain(result)
+
+        monkeypatch.setattr(watch, "pickle", SimpleNamespace(loads=load, dumps=pickle.dumps))
+        return sizes
+
+    def test_verification_sends_extremes_and_not_groups(self, spark, received, tmp_path):
+        rng = np.random.default_rng(3)
+        sent = {}
+        for rows in (4_000, 40_000):
+            received.clear()
+            table = pa.table({"x": rng.normal(size=rows), "y": rng.normal(size=rows)})
+            with sf.Spark(spark, block_rows=rows // 4).session(None) as running:
+                source = running.open(spark.createDataFrame(table), {"x": "quasi", "y": "quasi"})
+                plan = sf.Boxes(k=2, l=1).plan(running.survey(source, Randomness(1)), source.schema, Randomness(1))
+                work = running.run(plan, source)
+                received.clear()
+                verified = running.verify(plan.claims, work)
+                answers = running.ask(work, [SpreadOf("x"), GroupSizesOf(("box",))])
+                sent[rows] = sum(received)
+            told = verified.findings[0].found
+            assert told.startswith("smallest group 2") and answers[GroupSizesOf(("box",))].count > rows // 4
+        assert sent[40_000] <= 1.2 * sent[4_000] + 2_000  # ten times as many groups
+        assert sent[40_000] < 24 * 10_000  # the control: keys and counts alone would take more
+
+    def test_without_a_target_nothing_is_collected(self, spark, tmp_path, monkeypatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        table = pa.table({"x": np.random.default_rng(0).normal(size=3000)})
+        engine = sf.Spark(spark, block_rows=1000)
+        released = sf.Boxes(k=5).release(spark.createDataFrame(table), schema={"x": "quasi"}, engine=engine)
+        assert isinstance(released.table, StoredTable) and "arrow" not in released.table.__dict__
+        assert released.to_spark().count() == released.to_spark(spark).count() == 3000
+        assert released.to_spark().columns == list(released.table.names)
+        assert len(list(tmp_path.iterdir())) == 1  # the rows, and nothing of the run
+        assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o700
+        assert released.estimate("mean(x)").low <= table.column("x").to_numpy().mean()
+
+    def test_rows_in_memory_and_in_a_bundle_become_frames(self, spark, tmp_path):
+        made = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"}, into=tmp_path / "out")
+        for release in (made, sf.read_release(tmp_path / "out")):
+            ends = release.to_spark(spark).select("age_low", "age_high").distinct().collect()
+            assert sorted(map(tuple, ends)) == [(20, 21), (40, 41)]
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("Total size of serialized results is bigger than spark.driver.maxResultSize (8.0 MiB)", "maxResultSize"),
+            ("java.lang.OutOfMemoryError: Java heap space at secret", "heap"),
+            ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"', "scheme"),
+            ("com.amazonaws.AmazonServiceException: Status Code: 403 secret", "access denied"),
+            ("[TABLE_OR_VIEW_NOT_FOUND] The table or view `secret` cannot be found", "no such path, table or view"),
+            ("Python worker exited unexpectedly (crashed)", "worker"),
+            ("Job 3 cancelled because SparkContext was shut down", "session that ended"),
+        ],
+    )
+    def test_common_failures_are_told_in_a_few_words(self, text, says):
+        told = str(sessions._translate_error(Exception(text)))
+        assert says in told and "secret" not in told and "Try:" in told
+
+
+def test_there_is_no_frame_without_a_session(monkeypatch):
+    monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)
+    with pytest.raises(OptionError, match="session"):
+        sf.read_release({"age_low": [20, 40], "age_high": [30, 51]}).to_spark()

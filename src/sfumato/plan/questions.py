@@ -27,6 +27,7 @@ from sfumato.table.coding import code_column
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.group_counts import GroupCounts, PeopleCounts
 from sfumato.table.groups import KeyedGroups, column_hashes
+from sfumato.table.intervals import Intervals, interval_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,8 +106,8 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
             one.facts,
             rows=one.facts.rows + other.facts.rows,
             missing=one.facts.missing + other.facts.missing,
-            low=outer_end(min, one.facts.low, other.facts.low),
-            high=outer_end(max, one.facts.high, other.facts.high),
+            low=_end(min, one.facts.low, other.facts.low),
+            high=_end(max, one.facts.high, other.facts.high),
             infinite=one.facts.infinite + other.facts.infinite,
             blanks=one.facts.blanks + other.facts.blanks,
         )
@@ -119,7 +120,7 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
         return partial.facts
 
 
-def outer_end(choose: Callable[[float, float], float], one: float, other: float) -> float:
+def _end(choose: Callable[[float, float], float], one: float, other: float) -> float:
     """Return the smaller or the larger number; NaN is none."""
     return other if math.isnan(one) else one if math.isnan(other) else choose(one, other)
 
@@ -139,7 +140,7 @@ class ExtremesOf(ColumnQuestion[Extremes]):
         return Extremes(float(present.min()), float(present.max())) if present.size else Extremes(np.nan, np.nan)
 
     def merge(self, one: Extremes, other: Extremes) -> Extremes:
-        return Extremes(outer_end(min, one.low, other.low), outer_end(max, one.high, other.high))
+        return Extremes(_end(min, one.low, other.low), _end(max, one.high, other.high))
 
 
 @dataclass(frozen=True)
@@ -354,6 +355,44 @@ class CombinationsOf(Question[tuple[CombinationSketch, ...]]):
 
     def finish(self, partial: CombinationSketches) -> tuple[CombinationSketch, ...]:
         return partial.each
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The ranges of a released column: how many there are, their widths together, and the ends of all of them."""
+
+    ranges: int
+    widths: float
+    low: float
+    high: float
+
+    def merge(self, other: Spread) -> Spread:
+        """Return the ranges of both."""
+        ends = _end(min, self.low, other.low), _end(max, self.high, other.high)
+        return Spread(self.ranges + other.ranges, self.widths + other.widths, *ends)
+
+    @property
+    def share(self) -> float:
+        """Mean width of a range, as a share of the whole; NaN if there is no range, or if all of them are one point."""
+        whole = self.high - self.low
+        return self.widths / self.ranges / whole if self.ranges and whole > 0.0 else math.nan
+
+
+@dataclass(frozen=True)
+class SpreadOf(ColumnQuestion[Spread]):
+    """Widths of the ranges ``x_low`` to ``x_high`` of a released column ``x``; rows without both ends are left out."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return interval_names(self.column)
+
+    def of(self, batch: Table) -> Spread:
+        ends = Intervals.of(batch, self.column)
+        known = ~(np.isnan(ends.low) | np.isnan(ends.high))
+        if not known.any():
+            return Spread(0, 0.0, math.nan, math.nan)
+        low, high = ends.low[known], ends.high[known]
+        return Spread(len(low), float((high - low).sum()), float(low.min()), float(high.max()))
 
 
 class PartialAnswers:

@@ -14,7 +14,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -28,12 +28,11 @@ from sfumato.formats.exports import FORMULAS
 from sfumato.formats.text import write_text
 from sfumato.languages import languages
 from sfumato.plan.plan import Evidence
-from sfumato.private_folder import PrivateFolder
 from sfumato.release.bundle import promises_in_sql, sha256, write_readme
 from sfumato.release.manifest import Manifest, is_sealed
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import CSV, MANIFEST, NUMBERS, PARQUET, PROMISES, README, files_in, is_file_name
-from sfumato.release.verify import SHARE_ROWS, Gists, PartTallies, Recount, TallyFiles
+from sfumato.release.verify import SHARE_ROWS, PartTallies, Recount, count_in_shares
 from sfumato.version import __version__
 
 if TYPE_CHECKING:
@@ -302,18 +301,13 @@ def _recount(claims: Sequence[Claim[Any]], released: Table) -> Iterator[Finding]
 
 def _recount_in_shares(claims: Sequence[Claim[Any]], released: StoredTable) -> tuple[Finding, ...]:
     """Recount claims with the tallies of parts in temporary files, so that memory does not grow with the groups."""
-    private = PrivateFolder.create("sfumato-recount-")
-    try:
-        files = TallyFiles.create(private.path / "tallies", claims, released.rows)
-        gists = []
-        for number, part in enumerate(released.parts()):
+
+    def counted() -> Iterator[PartTallies]:
+        for part in released.parts():
             evidence = Evidence(part, part.select([]), np.arange(part.rows))
-            tallies = tuple(_count_fitting(claim, partial(claim.tally, evidence)) for claim in claims)
-            gists.append(files.write(number, PartTallies(tallies)))
-        settled = files.settle(reduce(Gists.merge, gists), range(files.shares))
-        return settled.findings(claims)
-    finally:
-        private.remove()
+            yield PartTallies(tuple(_count_fitting(claim, partial(claim.tally, evidence)) for claim in claims))
+
+    return count_in_shares(claims, counted(), released.rows).findings(claims)
 
 
 def _count_fitting(claim: Claim[Any], count: Callable[[], T]) -> T:

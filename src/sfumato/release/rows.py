@@ -151,7 +151,13 @@ Ask = Callable[[Sequence["Question[Any]"]], Mapping["Question[Any]", Any]]
 def ask_rows(table: Table, questions: Sequence[Question[Any]]) -> Mapping[Question[Any], Any]:
     """Answer questions about released rows in one pass, one part after the other."""
     partials = PartialAnswers(questions)
-    return partials.add(table.parts(partials.reads)).finish()
+    if not isinstance(table, StoredTable):
+        return partials.add(table.parts(partials.reads)).finish()
+    from sfumato.release.verify import AskedOfRelease, PartTallies, count_in_shares
+
+    counted = (PartTallies(tuple(one.of(part) for one in questions)) for part in table.parts(partials.reads))
+    told = count_in_shares([AskedOfRelease(one) for one in questions], counted, table.rows)
+    return {question: question.finish(own[0]) for question, own in zip(questions, told.of_claims, strict=True)}
 
 
 class ReleasedFrames:

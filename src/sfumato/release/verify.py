@@ -18,10 +18,13 @@ import pyarrow.compute as pc
 from sfumato.errors import GuaranteeNotMet
 from sfumato.formats.raw_files import write_whole
 from sfumato.plan.claims.containment import Containment
+from sfumato.plan.plan import Claim
+from sfumato.private_folder import PrivateFolder
 from sfumato.table.intervals import high_name, is_interval, low_name, original_names
 
 if TYPE_CHECKING:
-    from sfumato.plan.plan import Claim, Evidence, Finding
+    from sfumato.plan.plan import Evidence, Finding
+    from sfumato.plan.questions import Question
     from sfumato.table.table import Table
 
 
@@ -204,6 +207,37 @@ class SettledTallies:
     def findings(self, claims: Sequence[Claim[Any]]) -> tuple[Finding, ...]:
         """Judge the claims, if these are all shares."""
         return tuple(claim.finding(own[0]) for claim, own in zip(claims, self.of_claims, strict=True))
+
+
+def count_in_shares(claims: Sequence[Claim[Any]], counted: Iterable[PartTallies], rows: int) -> SettledTallies:
+    """Merge the tallies of parts through temporary files, so that memory does not grow with the groups."""
+    private = PrivateFolder.create("sfumato-recount-")
+    try:
+        files = TallyFiles.create(private.path / "tallies", claims, rows)
+        gists = [files.write(number, part) for number, part in enumerate(counted)]
+        return files.settle(reduce(Gists.merge, gists), range(files.shares))
+    finally:
+        private.remove()
+
+
+@dataclass(frozen=True)
+class AskedOfRelease(Claim[Any]):
+    """A question about the released rows, which is answered part by part as promises are counted."""
+
+    question: Question[Any]
+
+    def tally(self, evidence: Evidence) -> Any:
+        return self.question.of(evidence.released)
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return self.question.merge(one, other)
+
+    def settle(self, share: Any, gist: Any) -> Any:
+        return self.question.settle(share)
+
+    def finding(self, tally: Any) -> Finding:
+        """Return that there is no promise: the answer is not judged."""
+        return self.report(claim="asked, not promised", held=True, found="an answer")
 
 
 # Compare released cells with the original ones: which columns were altered, and which left exactly as they were.

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import SfumatoError, StatisticError
-from sfumato.plan.questions import Distinct, DistinctIn, GroupSizesOf
-from sfumato.plan.released_questions import SpreadOf
+from sfumato.plan.questions import Distinct, DistinctIn, GroupSizesOf, SpreadOf
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments

@@ -27,7 +27,6 @@ from sfumato.errors import OptionError
 from sfumato.machine import MemoryBudget
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.plan.questions import Question
-from sfumato.plan.released_questions import AskedOfRelease
 from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
@@ -36,7 +35,7 @@ from sfumato.release.destination import Folder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
-from sfumato.release.verify import Gists, PartTallies, SettledTallies, TallyFiles, require_held
+from sfumato.release.verify import AskedOfRelease, Gists, PartTallies, SettledTallies, TallyFiles, require_held
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination

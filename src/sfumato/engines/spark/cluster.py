@@ -98,10 +98,86 @@ PACKAGES = ("sfumato", "pyarrow", "pandas", "numpy", "numba", "scipy", "duckdb",
 ABSENT = re.compile(  # what workers of Spark say that run another Python, or one without the packages
     r"No module named '(\w+)|PYTHON_VERSION_MISMATCH|Cannot run program \"|(PyArrow|Pandas) >= [\d.]+ must be installed"
 )
-REASONS = {  # what the system says within errors of Spark, and what to try
-    "No space left on device": "free space on the disks of the target and of the executors, or into= another folder",
-    "Permission denied": "executors that run as the same user as the driver, and a source that this user may read",
-}
+
+
+@dataclass(frozen=True)
+class KnownFailure:
+    """A failure that Spark tells at length, in a few words: how it is recognised, and what to try."""
+
+    text: str  # pattern of what Spark, Java or the system says
+    must: str
+    found: str
+    fix: str
+    error: type[SfumatoError] = OptionError
+
+
+KNOWN_FAILURES = (
+    KnownFailure(
+        r"No space left on device",
+        "The cluster must be able to do the work.",
+        "no space left on device",
+        "free space on the disks of the target and of the executors, or into= another folder",
+    ),
+    KnownFailure(
+        r"Permission denied",
+        "The cluster must be able to do the work.",
+        "permission denied",
+        "executors that run as the same user as the driver, and a source that this user may read",
+    ),
+    KnownFailure(
+        r"spark\.driver\.maxResultSize",
+        "The driver must hold the results of all tasks.",
+        "results larger than spark.driver.maxResultSize",
+        "a larger spark.driver.maxResultSize, fewer and larger blocks (block_rows), or fewer columns",
+        OutOfMemory,
+    ),
+    KnownFailure(
+        r"OutOfMemoryError|GC overhead limit exceeded",
+        "The processes of Java must have enough memory.",
+        "a full heap",
+        "a larger spark.executor.memory and spark.driver.memory",
+        OutOfMemory,
+    ),
+    KnownFailure(
+        r"Python worker exited unexpectedly|Python worker failed to connect back",
+        "The Python workers of the executors must live.",
+        "a worker that was ended, mostly because it took too much memory",
+        "a larger spark.executor.memoryOverhead or spark.executor.pyspark.memory, or a smaller block_rows",
+        OutOfMemory,
+    ),
+    KnownFailure(
+        r"No FileSystem for scheme|UNSUPPORTED_FILE_SYSTEM|Class \S*FileSystem not found",
+        "Spark must have the file system of the URL.",
+        "no library for this scheme",
+        "the package of the store, such as --packages org.apache.hadoop:hadoop-aws for s3a://",
+    ),
+    KnownFailure(
+        r"AccessDenied|Forbidden|Status Code: 403|NoAuthWithAWSException|No AWS Credentials",
+        "The store must accept the credentials of the cluster.",
+        "access denied",
+        "a role or a key that may read the source, set for the executors as well",
+    ),
+    KnownFailure(
+        r"PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND",
+        "The source must exist.",
+        "no such path, table or view",
+        "check its name, and the catalog or the temporary views of this session",
+        ReadError,
+    ),
+    KnownFailure(
+        r"CANNOT_MERGE_SCHEMAS|Failed merging schema",
+        "Files that are read together must have the same columns with the same types.",
+        "files with other types",
+        "read them one by one",
+        ReadError,
+    ),
+    KnownFailure(
+        r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext|Connection refused",
+        "The session of Spark must live until the release is made.",
+        "a session that ended",
+        "a new session; the log of the driver says why it ended",
+    ),
+)
 
 
 class TaskFailure(Exception):
@@ -211,14 +287,14 @@ def without_text(error: Exception) -> Exception:
 
 def _translate_error(error: Exception) -> SfumatoError:
     text = str(error)
-    for reason, fix in REASONS.items():
-        if reason in text:
-            return OptionError("The cluster must be able to do the work.", found=reason.lower(), fix=fix)
+    known = next((one for one in KNOWN_FAILURES if re.search(one.text, text)), None)
+    if known is not None:
+        return known.error(known.must, found=known.found, fix=known.fix)
     if absent := ABSENT.search(text):
-        known = next((name for name in absent.groups() if name in PACKAGES), "")
+        package = next((name for name in absent.groups() if name in PACKAGES), "")
         return MissingExtra(
             "The Python of the executors must be that of the driver, with the same packages.",
-            found=f"no package {known}" if known else "another Python, or a package that is missing",
+            found=f"no package {package}" if package else "another Python, or a package that is missing",
             fix="pip install 'sfumato[spark]' on every executor, and PYSPARK_PYTHON with the path of that Python",
         )
     failed = FAILURE.search(text)
