@@ -300,8 +300,25 @@ class TestSeveralRowsOfAPerson:
         """A twin of two people who share one group, but not the other: neither is a candidate of the other."""
         keys = KeyedGroups.of_keys(np.array([[1], [2], [1], [3], [1], [2]], dtype=np.uint64))
         who, nothing = np.array([7, 7, 8, 8, 9, 9], dtype=np.uint64), np.zeros((6, 0), dtype=np.uint64)
-        told = GroupsOfPeople.of(GroupsOfRows(who, keys, nothing))
+        told = GroupsOfPeople.of(GroupsOfRows(who, keys, nothing), 2)
         assert told.groups[0] == told.groups[2] != told.groups[1]
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_rows_with_different_values_are_released(self, tmp_path, seed):
+        """Two people who have two values between them have one each, whichever value of theirs is the rarest."""
+        table = self.visits(PEOPLE)
+        table["s"] = np.random.default_rng(seed).choice(["u", "v", "w"], len(table["s"]), p=[0.6, 0.3, 0.1])
+        assert release(table, tmp_path, "out").table.rows == len(table["s"])
+
+    @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+    def test_two_values_of_two_people_are_those_of_the_twin(self, seed, rows):
+        draw = np.random.default_rng(seed)
+        who, value = draw.integers(0, 4, rows), draw.integers(0, 3, rows)
+        keys = KeyedGroups.of_keys(np.zeros((rows, 1), dtype=np.uint64))
+        told = GroupsOfPeople.of(GroupsOfRows(who.astype(np.uint64), keys, value[:, None].astype(np.uint64)), 2)
+        found = find_candidates(told.groups[:, None], told.values).values.min() >= 2
+        pairs = list(zip(who, value, strict=True))
+        assert found == any(one != other and s != t for one, s in pairs for other, t in pairs)
 
 
 class TestWhatSeveralReleasesTell:

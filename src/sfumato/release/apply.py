@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import CannotRelease, RequestError, SchemaError
+from sfumato.plan.claims.containment import Containment
+from sfumato.plan.plan import Evidence, format_count
 from sfumato.release.bundle_check import check_rows, replace_findings
 from sfumato.release.verify import require_held
 from sfumato.schema.columns import Column, Role
@@ -41,6 +43,7 @@ def add_rows(released: Table, manifest: Manifest | None, plan: Plan | None, new_
     shown = plan.show_in_cells(rows, released)
     if shown is None:
         raise RequestError("The method must have cells that do not depend on the rows.", fix=WORKS)
+    _require_inside(plan, Evidence(shown, rows, np.arange(rows.rows)))
     together = _mix(released, shown)
     checked = check_rows(manifest, together)
     require_held((*checked.recounted, *checked.by_rows))
@@ -52,6 +55,18 @@ def add_rows(released: Table, manifest: Manifest | None, plan: Plan | None, new_
         )
     rows_in = (manifest.rows_in or 0) + rows.rows
     return together, replace(replace_findings(manifest, checked), rows_in=rows_in, rows_out=together.rows)
+
+
+def _require_inside(plan: Plan, new: Evidence) -> None:
+    """Raise if a new value is not in its cell: a method shows a value beyond its outermost cells in the nearest one."""
+    promised = [claim for claim in plan.claims if isinstance(claim, Containment)]
+    outside = sum(sum(claim.tally(new).outside.values()) for claim in promised)
+    if outside:
+        raise CannotRelease(
+            "Every new value must lie in a cell of the release.",
+            found=f"{format_count(outside, 'value')} outside",
+            fix="leave these rows out, or a new release of all rows",
+        )
 
 
 def roles_of(manifest: Manifest, names: Container[str]) -> Schema:

@@ -174,7 +174,7 @@ class Ledger:
             people=hashes,
             groups=np.concatenate([self.state.groups, nobody])[places],
             needed=np.append(self.state.needed, 0)[places],
-            values=rarest_values(person_of, encode(value_hashes(table, sensitive))),
+            values=rarest_values(person_of, encode(value_hashes(table, sensitive)), l),
             k=k,
             l=l,
             are_held_back=np.zeros(len(places), dtype=bool),
@@ -213,7 +213,7 @@ class Ledger:
     def adding(self, claim: SharedReleases, evidence: Evidence, destination: Destination | None) -> Iterator[None]:
         """Add a release while its bundle is written: the ledger is as before if that fails."""
         assert isinstance(destination, Folder)
-        told = GroupsOfPeople.of(claim.tally(evidence))
+        told = GroupsOfPeople.of(claim.tally(evidence), claim.l)
         people = [self.digests[one] for one in told.people.tolist()]
         state = self.state.with_release(people, told, claim.k, str(resolve_folder(destination.path)))
         waiting = _beside(self.path)

@@ -83,3 +83,14 @@ def test_quantiles_with_fixed_cuts_take_new_rows():
     assert made.apply({"age": [20.0, 50.0]}).table.rows == 82
     with pytest.raises(sf.SfumatoError, match="cells"):
         sf.Quantiles(k=5).release(table, schema={"age": "quasi"}).apply({"age": [20.0]})
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize("age", [19.0, 8_765.0, np.nan])
+def test_a_value_beyond_all_cells_is_refused_and_not_shown_in_the_nearest_one(method, age):
+    """Estimates guarantee that values lie in their cells, for new rows as well."""
+    new = {name: cells[:60].copy() for name, cells in people(1).items()}
+    new["age"][0] = age
+    with pytest.raises((CannotRelease, GuaranteeNotMet), match=r"cell of the release|box of the release|promises") as error:
+        make(method, people(1)).apply(new)
+    assert "8765" not in str(error.value)

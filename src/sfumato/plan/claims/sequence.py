@@ -45,8 +45,8 @@ class GroupsOfPeople:
     values: NDArray[np.int64]  # (people, columns)
 
     @classmethod
-    def of(cls, rows: GroupsOfRows) -> GroupsOfPeople:
-        """Put the rows of each person together.
+    def of(cls, rows: GroupsOfRows, l: int) -> GroupsOfPeople:
+        """Put the rows of each person together; ``l`` is the number of values that others must have.
 
         Who has the same groups with all rows is a candidate; that somebody has them with more rows is not counted.
         """
@@ -57,15 +57,24 @@ class GroupsOfPeople:
         pairs = np.unique(np.column_stack([person_of.ravel(), rows.groups.labels]), axis=0)
         draw = np.random.default_rng(0).integers(0, 2**62, int(pairs[:, 1].max()) + 1)
         sums = np.add.reduceat(draw[pairs[:, 1]], np.flatnonzero(np.diff(pairs[:, 0], prepend=-1)))
-        return cls(people, np.unique(sums, return_inverse=True)[1].ravel(), rarest_values(person_of.ravel(), codes))
+        return cls(people, np.unique(sums, return_inverse=True)[1].ravel(), rarest_values(person_of.ravel(), codes, l))
 
 
-def rarest_values(person_of: NDArray[np.int64], codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the rarest value of each person in each column: one for each, so that l values are those of l people."""
+def rarest_values(person_of: NDArray[np.int64], codes: NDArray[np.int64], l: int) -> NDArray[np.int64]:
+    """Return the rarest value of each person in each column: one for each, so that l values are those of l people.
+
+    Two people who have two values between them have one each. So for l = 2 several values of a person count as a value
+    of her own, which differs from that of everybody else.
+    """
     chosen = np.empty((int(person_of.max(initial=-1)) + 1, codes.shape[1]), dtype=np.int64)
     for place, column in enumerate(codes.T):
         order = np.lexsort((column, np.bincount(column)[column], person_of))
-        chosen[:, place] = column[order[np.flatnonzero(np.diff(person_of[order], prepend=-1))]]
+        starts = np.flatnonzero(np.diff(person_of[order], prepend=-1))
+        chosen[:, place] = column[order[starts]]
+        if l < 3 and len(order):
+            lowest, highest = (end.reduceat(column[order], starts) for end in (np.minimum, np.maximum))
+            several = np.flatnonzero(lowest < highest)
+            chosen[several, place] = int(column.max()) + 1 + several
     return chosen
 
 
@@ -108,20 +117,19 @@ class SharedReleases(GroupClaim[GroupsOfRows]):
         )
 
     def finding(self, tally: GroupsOfRows) -> Finding:
-        told = GroupsOfPeople.of(tally)
+        told = GroupsOfPeople.of(tally, self.l)
         places = self.earlier.places(told.people)
         found = find_candidates(np.column_stack([self.earlier.groups[places], told.groups]), told.values)
         needed = self.earlier.needed[places]
         needed = np.where(needed > 0, np.minimum(needed, self.k), self.k)
-        short = found.people < needed
-        least = found.values.min(axis=1, initial=self.l) if self.sensitive else np.full(len(places), self.l)
+        short = (found.people < needed) | (found.values < self.l).any(axis=1)
         releases, smallest = self.earlier.groups.shape[1] + 1, int(needed.min(initial=self.k))
         values = f" and {self.l} values of {', '.join(self.sensitive)}" if self.sensitive and self.l > 1 else ""
         known = "the release" if releases == 1 else f"all of the {releases} releases in the ledger that she is in"
         return self.report(
             claim=f"at least {smallest} people{values} fit each person in {known}, by "
             f"{format_names_without_box(self.columns)}, for an intruder who cannot link rows by other columns",
-            held=not (short | (least < self.l)).any(),
+            held=not short.any(),
             found=f"fewest people {int(found.people.min(initial=len(places))):,}, "
             f"{format_count(int(short.sum()), 'person')} with fewer than promised",
             fix="the method boxes, which keeps those together who were together before; or a smaller k",
