@@ -14,9 +14,15 @@ from sfumato.engines.memory.engine import Memory
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import make_method, method_class
 from sfumato.methods.microaggregate import grouping
+from sfumato.methods.microaggregate.clustering import (
+    _two_extremes,
+    fuzzy_groups,
+    in_cells,
+    spanning_tree_groups,
+    ward_groups,
+)
 from sfumato.methods.microaggregate.grouping import (
     RowGrouping,
-    fuzzy_groups,
     group_means,
     group_medians,
     line_groups,
@@ -256,3 +262,48 @@ class TestGroupings:
         points += np.random.default_rng(1).normal(size=points.shape)
         labels = fuzzy_groups(points, 5, np.random.default_rng(2))
         assert squared_error(points, labels) < 100.0
+
+
+class TestGraphs:
+    """Groups by a spanning tree and by Ward's method."""
+
+    @pytest.mark.parametrize("grouping", [spanning_tree_groups, ward_groups])
+    def test_clumps_are_found(self, grouping):
+        draw = np.random.default_rng(3)
+        clump = draw.permutation(np.repeat(np.arange(6), [5, 6, 7, 5, 6, 9]))
+        points = 100.0 * np.column_stack([np.cos(clump), np.sin(clump)]) + draw.normal(size=(len(clump), 2))
+        labels = grouping(points, 5)
+        assert len(np.unique(np.column_stack([clump, labels]), axis=0)) == 6 == labels.max() + 1
+
+    @pytest.mark.parametrize("grouping", [spanning_tree_groups, ward_groups])
+    @pytest.mark.parametrize("rows", [8, 37, 700])
+    def test_groups_have_k_to_2k_rows(self, grouping, rows, monkeypatch):
+        monkeypatch.setattr("sfumato.methods.microaggregate.clustering.ALL_PAIRS", 300)
+        points = np.random.default_rng(4).normal(size=(rows, 3)).round(1)  # some rows are equal
+        sizes = np.bincount(in_cells(grouping, points, 4))
+        assert sizes.min() >= 4 and sizes.max() < 8 and sizes.sum() == rows
+
+    def test_ward_joins_what_adds_least(self):
+        """The slow twin tries all pairs in every step."""
+        points = np.random.default_rng(5).normal(size=(40, 2))
+        fast = ward_groups(points, 3)
+        groups = [np.flatnonzero(ward_start == one) for ward_start in [_two_extremes(points, 3)] for one in range(36)]
+        while min(map(len, groups)) < 3:
+            pairs = [
+                (error(points, np.concatenate([a, b])) - error(points, a) - error(points, b), i, j)
+                for i, a in enumerate(groups)
+                for j, b in enumerate(groups[:i])
+                if min(len(a), len(b)) < 3
+            ]
+            _, i, j = min(pairs)
+            groups = [one for place, one in enumerate(groups) if place not in (i, j)] + [
+                np.concatenate([groups[i], groups[j]])
+            ]
+        slow = np.empty(40, dtype=np.int64)
+        for place, rows in enumerate(groups):
+            slow[rows] = place
+        assert len(np.unique(np.column_stack([slow, fast]), axis=0)) == fast.max() + 1 == len(groups)
+
+
+def error(points, rows):
+    return ((points[rows] - points[rows].mean(axis=0)) ** 2).sum()
