@@ -153,8 +153,7 @@ class ReleaseOptions:
         """What was asked for here, and in the project file."""
         from sfumato.job.project_files import read_project
 
-        same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory")
-        same += ("csv_formulas", "language")
+        same = "into method reference holdout require engine master memory csv_formulas language".split()
         private = ("key", "ledger", "budget", "budget_epsilon", "budget_delta")
         given = Request(
             input=self.file[0] if self.file else None,

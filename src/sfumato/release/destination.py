@@ -29,8 +29,9 @@ class Folder(Destination):
 
     def write(self, release: Release) -> None:
         report = None if self.make_report is None else self.make_report(release)
-        given = {"formats": self.formats, "csv_formulas": self.csv_formulas, "language": self.language}
-        release.write(self.path, report=report, **given)
+        release.write(
+            self.path, formats=self.formats, csv_formulas=self.csv_formulas, report=report, language=self.language
+        )
 
 
 def destination_of(into: Any) -> Destination | None:

@@ -178,7 +178,7 @@ class _Cells:
     def missing(self) -> NDArray[np.bool_]:
         """Which rows have no value."""
         coded = self.table.coded(self.name)
-        return np.asarray(coded.codes == coded.size - 1) & (coded.values.null_count > 0)
+        return np.asarray((coded.codes == coded.size - 1) & (coded.values.null_count > 0))
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
@@ -311,7 +311,7 @@ def _combinations(
     """Yield sets of columns of which one is a linear combination of the others; digits are the units of the cells."""
     matrix = matrix - matrix.mean(axis=0)
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
-    names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
+    names, matrix = [numeric[int(place)] for place in varied], matrix[:, varied] / spread[varied]
     errors = ROUNDED * digits[:, varied] / spread[varied]
     products = matrix.T @ matrix / len(matrix)
     is_exact = np.isin(names, list(exact))
