@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
-COLUMN_SHARE = 0.1  # of the rest, for the counts of single columns
+COLUMN_SHARE = 0.1  # of the budget, for the counts of single columns
 KEPT_WEIGHT = 4  # of pairs of columns that a kept statistic needs, against 1 of the others
 
 
@@ -116,7 +116,8 @@ class PrivateSynthesis(PrivateMethod):
         finding = 0.0 if all(declared.values()) else FOUND * spending.left
         spending.spend(Fraction(finding))
         domains = find_domains(declared, table, rho=finding, chance=promise.chance, rows_per_person=most)
-        selection = _measure(list(domains.values()), table, spending, weights)
+        looked_at = randomness.stream("pairs of columns that are looked at")
+        selection = _measure(list(domains.values()), table, spending, weights, looked_at)
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
         released = _draw(selection.columns, fitted, names, randomness.stream("synthetic rows"))
         return PrivateSynthesisPlan(released=released, promise=promise, method_notes=_notes(selection, fitted))
@@ -155,7 +156,11 @@ class PrivateSynthesisPlan(Plan):
 
 
 def _measure(
-    domains: Sequence[Domain], table: Table, spending: Spending, weights: Mapping[frozenset[str], int]
+    domains: Sequence[Domain],
+    table: Table,
+    spending: Spending,
+    weights: Mapping[frozenset[str], int],
+    generator: np.random.Generator,
 ) -> PairSelection:
     """Measure each column, merge what is rare, and return the columns ready for the choice of pairs."""
     attributes = [attribute_of(domain) for domain in domains]
@@ -175,6 +180,7 @@ def _measure(
         codes=[column.bin_codes(codes[place]) for column, place in zip(columns, order, strict=True)],
         weights=_number_pairs(columns, weights),
         spending=spending,
+        generator=generator,
     )
 
 
