@@ -23,6 +23,7 @@ from sfumato.methods.optimal_groups import OptimalGroups as OptimalGroups
 from sfumato.methods.pram import Pram as Pram
 from sfumato.methods.private_boxes.method import PrivateBoxes as PrivateBoxes
 from sfumato.methods.private_sample import PrivateSample as PrivateSample
+from sfumato.methods.private_synthesis.method import PrivateSynthesis as PrivateSynthesis
 from sfumato.methods.quantiles import Quantiles as Quantiles
 from sfumato.methods.quantiles import privacy_utility_curve as privacy_utility_curve
 from sfumato.methods.recode.method import Recode as Recode

@@ -10,7 +10,7 @@ counts, with a part of the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -160,6 +160,22 @@ def find_categories(table: Table, name: str, *, rho: float, delta: float, rows_p
     noisy = counts + draw_discrete_gaussian(sigma, len(counts))
     found = sorted(word for word, count in zip(words, noisy, strict=True) if count > threshold)
     return CategoryDomain(name=name, kind=table.kinds[name], categories=tuple(found))
+
+
+def find_domains(
+    declared: Mapping[str, Domain | None], table: Table, *, rho: float, chance: float, rows_per_person: int
+) -> dict[str, Domain]:
+    """Return the domains of all columns; those that are not declared share the budget ρ, and the chance, equally."""
+    absent = [name for name, domain in declared.items() if domain is None]
+    shares = split_budget(rho, [1.0] * len(absent)) if absent else []
+    found: dict[str, Domain] = {name: domain for name, domain in declared.items() if domain is not None}
+    for name, share in zip(absent, shares, strict=True):
+        found[name] = (
+            find_ends(table, name, rho=share, rows_per_person=rows_per_person)
+            if table.kinds[name].is_numeric
+            else find_categories(table, name, rho=share, delta=chance / len(absent), rows_per_person=rows_per_person)
+        )
+    return {name: found[name] for name in declared}
 
 
 def _end(size: int, *, upper: bool) -> float:

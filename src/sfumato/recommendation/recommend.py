@@ -214,6 +214,7 @@ def _alternatives(table: Situation, method: str) -> tuple[Alternative, ...]:
         "boxes": "ranges instead of single values, and intervals that are certain",
         "mdav": "one value per cell instead of a range, k-anonymous; intervals are not certain",
         "private-boxes": "a promise that holds whatever an intruder knows, by noise; intervals of a stated probability",
+        "private-synthesis": "rows drawn from noisy counts, with the same promise; domains have to be declared",
         "svd-swap": "rows that look like the original, with its means and covariances, but no guarantee: assess them",
         "synthesize": "rows drawn from a model, but no guarantee: assess them",
     }

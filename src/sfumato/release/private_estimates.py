@@ -61,16 +61,18 @@ def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estima
     order = 1 if isinstance(part, Mean | Sum) else 2
     sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
     fitting = [one for one in sets if frozenset(one.columns) == asked and one.order >= order]
-    if not fitting and isinstance(part, Mean | Sum):
+    one: Estimate | None = None
+    if fitting:
+        best = min(fitting, key=lambda one: one.noise)
+        with np.errstate(all="ignore"):
+            value, low, high = ESTIMATORS[type(part)](best, part, 1.0 - probability)
+        one = make_estimate(part, value, low, high, probability, best.records)
+    elif isinstance(part, Mean | Sum):
         from sfumato.release.noisy_cells import average_bins
 
-        return average_bins(manifest, part, probability)
-    if not fitting:
+        one = average_bins(manifest, part, probability)
+    if one is None:
         return None
-    best = min(fitting, key=lambda one: one.noise)
-    with np.errstate(all="ignore"):
-        value, low, high = ESTIMATORS[type(part)](best, part, 1.0 - probability)
-    one = make_estimate(part, value, low, high, probability, best.records)
     dates = {column.name: Calendar.DAYS for column in manifest.columns if column.kind is Kind.DATE}
     return part.unit({name: dates[name] for name in part.columns if name in dates}).express(one)
 

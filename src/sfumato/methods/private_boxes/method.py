@@ -18,8 +18,7 @@ from sfumato.methods.private_columns import (
     Domain,
     NumberDomain,
     domains_of,
-    find_categories,
-    find_ends,
+    find_domains,
     limit_rows,
     split_budget,
 )
@@ -103,15 +102,8 @@ class PrivateBoxes(PrivateMethod):
         declared = domains_of(table, columns)
         absent = [name for name, domain in declared.items() if domain is None]
         finding, rest = split_budget(promise.rho, [FOUND if absent else 0.0, 1.0 - FOUND if absent else 1.0])
-        domains: dict[str, Domain] = {name: domain for name, domain in declared.items() if domain is not None}
-        for name in absent:
-            share = split_budget(finding, [1.0] * len(absent))[0]
-            domains[name] = (
-                find_ends(table, name, rho=share, rows_per_person=most)
-                if table.kinds[name].is_numeric
-                else find_categories(table, name, rho=share, delta=promise.chance / len(absent), rows_per_person=most)
-            )
-        return _measure(self, promise, {name: domains[name] for name in names}, kept, table, rest, tuple(absent))
+        domains = find_domains(declared, table, rho=finding, chance=promise.chance, rows_per_person=most)
+        return _measure(self, promise, domains, kept, table, rest, tuple(absent))
 
 
 def _measure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import OptionError
-from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
-from sfumato.methods.private_columns import Domain, domains_of, find_categories, find_ends, limit_rows, split_budget
+from sfumato.methods.private_columns import Domain, domains_of, find_domains, limit_rows, split_budget
+from sfumato.methods.private_method import FOUND, PrivateMethod
 from sfumato.methods.private_synthesis.attributes import attribute_of
 from sfumato.methods.private_synthesis.budget_spending import Spending
 from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
@@ -28,33 +28,29 @@ from sfumato.methods.private_synthesis.measured_columns import (
     measure_column,
 )
 from sfumato.methods.private_synthesis.selection import PairSelection
-from sfumato.params import Checked, Choice, Number, OrNone, Probability, Whole
-from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
+from sfumato.params import Checked, Choice, OrNone
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.language import parse
-from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.methods.private_synthesis.attributes import Attribute
     from sfumato.methods.private_synthesis.inference import Fitted, Measurement
     from sfumato.methods.private_synthesis.junction_tree import Clique
+    from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
-DOMAIN_SHARE = 0.05  # of the budget, for each column whose domain has to be found
-MOST_DOMAIN_SHARE = 0.3  # of the budget, for all of them
-COLUMN_SHARE = 0.1  # of the rest, for the counts of single columns
-CHANCE_SHARE = 0.5  # of δ, if categories have to be found
+COLUMN_SHARE = 0.1  # of the budget, for the counts of single columns
 KEPT_WEIGHT = 4  # of pairs of columns that a kept statistic needs, against 1 of the others
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSynthesis(Method):
+class PrivateSynthesis(PrivateMethod):
     """Release synthetic rows with a proof: (ε, δ)-differential privacy.
 
     Noisy counts of single columns and of chosen pairs of columns are measured. A graphical model is fitted to them, and
@@ -89,7 +85,6 @@ class PrivateSynthesis(Method):
 
     name: ClassVar[str] = "private-synthesis"
     theory: ClassVar[str] = "private-synthesis"
-    is_private: ClassVar[bool] = True
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "rho": "budget in zero-concentrated differential privacy, and how much of it was spent",
         "moments": "noisy number of rows, with the standard deviation of the noise",
@@ -99,18 +94,6 @@ class PrivateSynthesis(Method):
         "model cells": "number of cells of the model",
     }
 
-    epsilon: float = reported_option(
-        Number(above=0.0),
-        "Privacy loss ε: one person changes the probability of any release by a factor of at most e^ε, except with "
-        "probability δ.",
-        default=1.0,
-        strengths=(10.0, 4.0, 1.0, 0.5, 0.25),
-    )
-    delta: float = reported_option(
-        Probability(),
-        "Probability δ with which the factor may be larger. Choose it well below 1 ÷ the number of people.",
-        default=1e-6,
-    )
     keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", lambda value, name: _require_list(value))),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]: the columns that they need, and '
@@ -120,36 +103,21 @@ class PrivateSynthesis(Method):
     kind: Literal["aim", "mst"] = reported_option(
         Choice(("aim", "mst")), "How the pairs of columns that are measured are chosen.", default="aim"
     )
-    rows_per_person: int = reported_option(
-        Whole(at_least=1),
-        "Largest number of rows of a person that are used, if a column has the role person: others are left out at "
-        "random. More rows need more noise.",
-        default=1,
-        unit="rows",
-    )
-
-    @property
-    def needs_whole_table(self) -> bool:
-        return True
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> PrivateSynthesisPlan:
         """Measure, fit the model and draw the rows: the plan holds nothing that depends on a person without noise."""
         names = tuple(column.name for column in schema.columns)
         weights = self._weigh(names)
-        most = self.rows_per_person if schema.person is not None else 1
+        promise = replace(self.promise(survey.sample.table, schema), columns=names)
+        most = self.rows_per_person
         table = limit_rows(survey.sample.table, schema.person, most, randomness.stream("rows of people"))
         declared = domains_of(table, schema)
-        unknown = [name for name, domain in declared.items() if domain is None and _is_text(table, name)]
-        promise = MeasuredPrivacy.of(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            columns=names,
-            rows_per_person=self.rows_per_person if schema.person is not None else None,
-            chance=CHANCE_SHARE * self.delta if unknown else 0.0,
-        )
         spending = Spending(Fraction(promise.rho), most)
-        domains = _find_domains(declared, table, spending, promise.chance / max(1, len(unknown)))
-        selection = _measure(domains, table, spending, weights)
+        finding = 0.0 if all(declared.values()) else FOUND * spending.left
+        spending.spend(Fraction(finding))
+        domains = find_domains(declared, table, rho=finding, chance=promise.chance, rows_per_person=most)
+        looked_at = randomness.stream("pairs of columns that are looked at")
+        selection = _measure(list(domains.values()), table, spending, weights, looked_at)
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
         released = _draw(selection.columns, fitted, names, randomness.stream("synthetic rows"))
         return PrivateSynthesisPlan(released=released, promise=promise, method_notes=_notes(selection, fitted))
@@ -187,27 +155,12 @@ class PrivateSynthesisPlan(Plan):
         return self.method_notes
 
 
-def _find_domains(
-    declared: Mapping[str, Domain | None], table: Table, spending: Spending, chance: float
-) -> list[Domain]:
-    """Return the domains of all columns; those that are not declared are found with a part of the budget."""
-    missing = sum(domain is None for domain in declared.values())
-    rho = min(DOMAIN_SHARE, MOST_DOMAIN_SHARE / max(1, missing)) * spending.left
-    found = []
-    for name, domain in declared.items():
-        if domain is not None:
-            found.append(domain)
-            continue
-        spending.spend(Fraction(rho))
-        if _is_text(table, name):
-            found.append(find_categories(table, name, rho=rho, delta=chance, rows_per_person=spending.rows_per_person))
-        else:
-            found.append(find_ends(table, name, rho=rho, rows_per_person=spending.rows_per_person))
-    return found
-
-
 def _measure(
-    domains: Sequence[Domain], table: Table, spending: Spending, weights: Mapping[frozenset[str], int]
+    domains: Sequence[Domain],
+    table: Table,
+    spending: Spending,
+    weights: Mapping[frozenset[str], int],
+    generator: np.random.Generator,
 ) -> PairSelection:
     """Measure each column, merge what is rare, and return the columns ready for the choice of pairs."""
     attributes = [attribute_of(domain) for domain in domains]
@@ -227,6 +180,7 @@ def _measure(
         codes=[column.bin_codes(codes[place]) for column, place in zip(columns, order, strict=True)],
         weights=_number_pairs(columns, weights),
         spending=spending,
+        generator=generator,
     )
 
 
@@ -277,10 +231,6 @@ def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
 def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
     columns = [names[place] for place in one.clique]
     return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
-
-
-def _is_text(table: Table, name: str) -> bool:
-    return table.kinds[name] in (Kind.NOMINAL, Kind.ORDERED)
 
 
 def _require_list(value: Any) -> None:

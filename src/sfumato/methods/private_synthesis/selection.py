@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 LARGEST_MODEL = 500_000  # cells of all cliques: it decides time and memory
 SMALLEST_MODEL = 20_000  # cells that the first rounds may already use
-ROUNDS_PER_COLUMN = 6  # of the first, noisiest plan of AIM
+ROUNDS_PER_COLUMN, MOST_ROUNDS = 6, 60  # of the first, noisiest plan of AIM
+MOST_CANDIDATES = 60  # pairs that a round of AIM looks at; of more, a random part, and pairs with a weight
 CHOICE_SHARE = 0.1  # share of a round's budget that is spent on the choice
 LEAST_SHARE = 1e-6  # of the budget that is worth another round
 FIT_ROUNDS = 30  # of the fit after each measurement; it starts from the last one
@@ -48,6 +49,7 @@ class PairSelection:
     codes: Sequence[NDArray[np.int64]]  # bin of each row, for each column
     weights: Mapping[Clique, int]  # of pairs; 1 if a pair is not named
     spending: Spending
+    generator: np.random.Generator = field(default_factory=np.random.default_rng)  # which pairs a round looks at
 
     def __post_init__(self) -> None:
         self.sizes = [column.size for column in self.columns]
@@ -72,7 +74,7 @@ class PairSelection:
         if not self.pairs:
             return self._fit(self.fitted, LAST_ROUNDS)
         whole = self.spending.left
-        planned = whole / min(ROUNDS_PER_COLUMN * len(self.columns), 2 * len(self.pairs))
+        planned = whole / min(ROUNDS_PER_COLUMN * len(self.columns), 2 * len(self.pairs), MOST_ROUNDS)
         while (left := self.spending.left) > LEAST_SHARE * whole:
             planned = left if left < 2.0 * planned else planned
             pairs = self._affordable(max(SMALLEST_MODEL, LARGEST_MODEL * (1.0 - (left - planned) / whole)))
@@ -105,10 +107,19 @@ class PairSelection:
         return self.spending.choose([self.counts[pair] for pair in pairs], expected, allowances, weights, rho)
 
     def _affordable(self, limit: float) -> list[Clique]:
-        """Return the pairs with which the junction tree has at most so many cells; measured ones always."""
+        """Return pairs with which the junction tree has at most so many cells; those of its cliques always.
+
+        Which pairs are looked at does not depend on the people.
+        """
         measured = {one.clique for one in self.measurements}
+        tree, pairs = self.fitted.calibrated.tree, self.pairs
+        if len(pairs) > MOST_CANDIDATES:
+            drawn = self.generator.choice(len(pairs), MOST_CANDIDATES, replace=False)
+            pairs = sorted({*(pairs[place] for place in drawn), *self.weights})
         return [
-            pair for pair in self.pairs if pair in measured or count_tree_cells(self.sizes, [*measured, pair]) <= limit
+            pair
+            for pair in pairs
+            if tree.holder(pair, self.sizes) is not None or count_tree_cells(self.sizes, [*measured, pair]) <= limit
         ]
 
     def measure(self, pair: Clique, rho: float) -> None:
