@@ -21,6 +21,7 @@ from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.variables import Codes, Numbers, Problem
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import Schema
+from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
 ROWS, COLUMNS = 100, 2500
@@ -143,8 +144,24 @@ class TestComponentsOfWideTables:
         assert peak < table.rows * len(table.names) * 8 + 2_000_000
         before, after = (np.corrcoef(one.matrix([f"x{p}" for p in range(10, 30)]).T) for one in (table, released))
         assert np.abs(before - after).mean() < 0.15 and np.abs(before - np.eye(20)).mean() > 0.6
+        known = ~np.isnan(released.numbers("x1"))  # what was drawn for missing numbers is related to other columns
+        assert np.corrcoef(released.numbers("x1")[known], released.numbers("x3")[known])[0, 1] > 0.6
         assert set(released.arrow.column("sex").unique().to_pylist()) <= {"f", "m"}
         assert 5 <= released.arrow.column("x1").null_count <= 40
+
+    def test_numbers_are_drawn_from_leading_components(self):
+        matrix = correlated_rows(300)[:90]
+        table = Table.from_arrow(pa.table({f"x{place}": column for place, column in enumerate(matrix.T)}))
+        hidden = np.arange(90) % 3 == 0
+        cells = pa.array(np.where(hidden, np.nan, matrix[:, 1]), from_pandas=True)
+        table = Table.from_arrow(table.arrow.set_column(1, "x1", cells))
+        encoder = Encoder.fit(table)
+        block = wide.WideBlock(table, encoder, Randomness(3), 0)
+        leading = wide.RowPoints.of(one.encode(table) for one in block.encoders).leading
+        assert leading.T @ leading / 90 == pytest.approx(np.eye(leading.shape[1]), abs=1e-6)
+        (filled,) = block.filled(leading)
+        drawn = filled[hidden, encoder.columns("x1")[0]]
+        assert np.corrcoef(drawn, matrix[hidden, 1])[0, 1] > 0.6
 
     def test_points_have_the_distances_of_the_rows(self):
         matrix = correlated_rows(300)[:40]

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 1000  # columns of the table whose part of the matrix is in memory
 NEGLIGIBLE = 1e-12  # an eigenvalue below this share of the largest is a rounding error; it is a squared singular value
-PREDICTORS = 50  # leading components from which numbers are drawn for rows that have none
+PREDICTORS = 50  # most leading components from which numbers are drawn for rows that have none
+ROWS_PER_PREDICTOR = 10  # with fewer, a regression would follow chance, and its ridge would leave little of it
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,13 +45,10 @@ class RowPoints:
     @classmethod
     def of(cls, parts: Iterator[Array]) -> RowPoints:
         """Compute the points from the parts of a matrix, each with all rows and some of the columns."""
-        gram = None
+        gram = np.zeros(())
         for part in parts:
             centred = part - part.mean(axis=0)
-            product = centred @ centred.T
-            gram = product if gram is None else np.add(gram, product, out=gram)
-        if gram is None:
-            raise ValueError("At least one part is needed.")
+            gram = gram + centred @ centred.T
         values, vectors = np.linalg.eigh(gram)
         real = np.flatnonzero(values > NEGLIGIBLE * max(float(values[-1]), np.finfo(float).tiny))[::-1]
         real = real[: len(gram) - 1]  # centred rows have a smaller rank than their number
@@ -60,7 +58,8 @@ class RowPoints:
     @property
     def leading(self) -> Array:
         """The white scores of the leading components."""
-        return np.asarray(self.inverse[:PREDICTORS].T * (self.points[:, :PREDICTORS] ** 2).sum(axis=0) ** 0.5)
+        first = self.points[:, : max(1, min(PREDICTORS, len(self.points) // ROWS_PER_PREDICTOR))]
+        return np.asarray(first / first.std(axis=0))
 
     def way_back(self, altered: Array) -> Array:
         """Return the matrix (rows, rows) that alters centred columns as the points were altered."""
