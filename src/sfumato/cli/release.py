@@ -153,7 +153,18 @@ class ReleaseOptions:
         """What was asked for here, and in the project file."""
         from sfumato.job.project_files import read_project
 
-        same = "into method reference holdout require engine master memory csv_formulas language".split()
+        same = [
+            "into",
+            "method",
+            "reference",
+            "holdout",
+            "require",
+            "engine",
+            "master",
+            "memory",
+            "csv_formulas",
+            "language",
+        ]
         private = ("key", "ledger", "budget", "budget_epsilon", "budget_delta")
         given = Request(
             input=self.file[0] if self.file else None,
