@@ -103,9 +103,19 @@ class Numbers:
         ends, missing = self.ends, first == self.values
         low = ends[np.minimum(first, self.values - 1)]
         high = ends[np.minimum(last, self.values - 1) + 1]
-        drawn = low + (high - low) * generator.random(len(first))
-        numbers = np.minimum(np.floor(drawn), high - 1.0) if self.is_whole else np.clip(drawn, low, high)
+        unit = 10.0**self.decimals
+        start, end = np.ceil(low * unit), np.ceil(high * unit)  # the first number of each range, and the one after it
+        drawn = np.minimum(start + np.floor((end - start) * generator.random(len(first))), np.maximum(end - 1.0, start))
+        numbers = np.clip(np.round(drawn / unit, self.decimals), self.domain.low, self.domain.high)
         return number_column(np.where(missing, np.nan, numbers), self.domain.kind, pa.date32())
+
+    @property
+    def decimals(self) -> int:
+        """Decimal places of released numbers: a cell has at least ten of them, and no digits that mean nothing."""
+        width = float(self.ends[1] - self.ends[0])
+        if self.is_whole or width <= 0.0:
+            return 0
+        return int(np.clip(np.ceil(-np.log10(width / 10.0)), 0, 15))
 
 
 def attribute_of(domain: Domain) -> Attribute:

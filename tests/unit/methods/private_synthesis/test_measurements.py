@@ -121,6 +121,13 @@ class TestColumns:
         present = np.array(cells.drop_null().to_pylist(), dtype=float)
         assert ((present >= domain.low) & (present <= domain.high)).all()
 
+    def test_numbers_have_no_more_digits_than_their_cells_tell_apart(self):
+        attribute = numbers(0.0, 100.0)
+        codes = np.arange(attribute.values)
+        drawn = np.array(attribute.decode(codes, codes, np.random.default_rng(0)).to_pylist())
+        np.testing.assert_array_equal(drawn, np.round(drawn, 3))
+        assert len(np.unique(drawn)) == attribute.values
+
     def test_whole_numbers_of_a_small_domain_are_codes_themselves(self):
         assert numbers(0, 99, Kind.WHOLE).values == 100
 
