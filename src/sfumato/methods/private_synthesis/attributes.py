@@ -49,7 +49,7 @@ class Attribute(Protocol):
 
 
 @dataclass(frozen=True)
-class Categories:
+class CategoryAttribute:
     """A column of categories; a category that is not in its domain counts as missing."""
 
     domain: CategoryDomain
@@ -70,7 +70,7 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class GridAttribute:
     """A column of numbers on a grid of equal cells; a number outside its domain counts as the nearest end."""
 
     domain: NumberDomain
@@ -121,7 +121,7 @@ class Numbers:
 def attribute_of(domain: Domain) -> Attribute:
     """Return the attribute of a domain; raise if it has no number or too many categories."""
     if isinstance(domain, NumberDomain):
-        attribute = Numbers(domain)
+        attribute = GridAttribute(domain)
         if attribute.values < 1:
             raise CannotRelease(
                 f"The domain of column {domain.name!r} must contain a whole number.", fix="a wider domain"
@@ -133,4 +133,4 @@ def attribute_of(domain: Domain) -> Attribute:
             found=f"{len(domain.categories):,} declared",
             fix="fewer categories, or the role identifier to leave the column out",
         )
-    return Categories(domain)
+    return CategoryAttribute(domain)
