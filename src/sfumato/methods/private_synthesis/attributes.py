@@ -49,7 +49,7 @@ class Attribute(Protocol):
 
 
 @dataclass(frozen=True)
-class Categories:
+class CategoryAttribute:
     """A column of categories; a category that is not in its domain counts as missing."""
 
     domain: CategoryDomain
@@ -70,7 +70,7 @@ class Categories:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class GridAttribute:
     """A column of numbers on a grid of equal cells; a number outside its domain counts as the nearest end."""
 
     domain: NumberDomain
@@ -103,15 +103,25 @@ class Numbers:
         ends, missing = self.ends, first == self.values
         low = ends[np.minimum(first, self.values - 1)]
         high = ends[np.minimum(last, self.values - 1) + 1]
-        drawn = low + (high - low) * generator.random(len(first))
-        numbers = np.minimum(np.floor(drawn), high - 1.0) if self.is_whole else np.clip(drawn, low, high)
+        unit = 10.0**self.decimals
+        start, end = np.ceil(low * unit), np.ceil(high * unit)  # the first number of each range, and the one after it
+        drawn = np.minimum(start + np.floor((end - start) * generator.random(len(first))), np.maximum(end - 1.0, start))
+        numbers = np.clip(np.round(drawn / unit, self.decimals), self.domain.low, self.domain.high)
         return number_column(np.where(missing, np.nan, numbers), self.domain.kind, pa.date32())
+
+    @property
+    def decimals(self) -> int:
+        """Decimal places of released numbers: a cell has at least ten of them, and no digits that mean nothing."""
+        width = float(self.ends[1] - self.ends[0])
+        if self.is_whole or width <= 0.0:
+            return 0
+        return int(np.clip(np.ceil(-np.log10(width / 10.0)), 0, 15))
 
 
 def attribute_of(domain: Domain) -> Attribute:
     """Return the attribute of a domain; raise if it has no number or too many categories."""
     if isinstance(domain, NumberDomain):
-        attribute = Numbers(domain)
+        attribute = GridAttribute(domain)
         if attribute.values < 1:
             raise CannotRelease(
                 f"The domain of column {domain.name!r} must contain a whole number.", fix="a wider domain"
@@ -123,4 +133,4 @@ def attribute_of(domain: Domain) -> Attribute:
             found=f"{len(domain.categories):,} declared",
             fix="fewer categories, or the role identifier to leave the column out",
         )
-    return Categories(domain)
+    return CategoryAttribute(domain)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.methods.private_columns import CategoryDomain
-from sfumato.methods.private_synthesis.attributes import Attribute, Numbers
+from sfumato.methods.private_synthesis.attributes import Attribute, GridAttribute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class MeasuredColumn:
     def histogram(self) -> dict[str, Any]:
         """The noisy counts of the leaves, as a manifest tells them; categories of a bin are side by side."""
         domain, leaves = self.attribute.domain, self.leaves
-        if isinstance(self.attribute, Numbers):
+        if isinstance(self.attribute, GridAttribute):
             ends = self.attribute.ends
             parts: dict[str, list[Any]] = {"edges": [*ends[leaves.first[:-1]].tolist(), float(ends[-1])]}
         else:
@@ -141,7 +141,7 @@ class MeasuredColumn:
 def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
     """Measure one column with the budget ρ."""
     counts = np.bincount(codes, minlength=attribute.values + 1)
-    if isinstance(attribute, Numbers) and attribute.values > FINE_CELLS:
+    if isinstance(attribute, GridAttribute) and attribute.values > FINE_CELLS:
         return _measure_by_blocks(counts, spending, rho)
     answer = spending.measure(counts, rho)
     places = np.arange(len(counts))
@@ -175,7 +175,7 @@ def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float
 
 def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
     """Merge leaves into bins: about ``bins`` of them if it is a number."""
-    merged = _merge_neighbours(leaves, bins) if isinstance(attribute, Numbers) else _merge_rare(leaves)
+    merged = _merge_neighbours(leaves, bins) if isinstance(attribute, GridAttribute) else _merge_rare(leaves)
     return MeasuredColumn(attribute, leaves, merged)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sfumato.errors import CannotRelease
 from sfumato.methods.private_columns import CategoryDomain, NumberDomain
 from sfumato.methods.private_synthesis import selection as selection_module
-from sfumato.methods.private_synthesis.attributes import Categories, Numbers, attribute_of
+from sfumato.methods.private_synthesis.attributes import CategoryAttribute, GridAttribute, attribute_of
 from sfumato.methods.private_synthesis.budget_spending import UNITS, Spending
 from sfumato.methods.private_synthesis.drawing import draw_systematically
 from sfumato.methods.private_synthesis.junction_tree import count_tree_cells
@@ -26,11 +26,11 @@ PLENTY = Fraction(10**9)  # a budget with next to no noise
 
 
 def categories(*words):
-    return Categories(CategoryDomain(name="g", kind=Kind.NOMINAL, categories=words))
+    return CategoryAttribute(CategoryDomain(name="g", kind=Kind.NOMINAL, categories=words))
 
 
 def numbers(low, high, kind=Kind.CONTINUOUS):
-    return Numbers(NumberDomain(name="x", kind=kind, low=low, high=high))
+    return GridAttribute(NumberDomain(name="x", kind=kind, low=low, high=high))
 
 
 def columns_of(sizes, rows, generator):
@@ -113,13 +113,20 @@ class TestColumns:
     @settings(deadline=None)
     def test_a_drawn_number_has_the_code_that_it_was_drawn_from(self, low, width, kind, seed):
         domain = NumberDomain(name="x", kind=kind, low=np.floor(low), high=np.floor(low) + np.ceil(width))
-        attribute, generator = Numbers(domain), np.random.default_rng(seed)
+        attribute, generator = GridAttribute(domain), np.random.default_rng(seed)
         codes = generator.integers(0, attribute.values + 1, 40)
         cells = attribute.decode(codes, codes, generator)
         again = attribute.encode(Table(pa.table({"x": cells}), {"x": kind}))
         assert np.abs(again - codes).max() <= (kind is Kind.CONTINUOUS)  # an end belongs to two cells
         present = np.array(cells.drop_null().to_pylist(), dtype=float)
         assert ((present >= domain.low) & (present <= domain.high)).all()
+
+    def test_numbers_have_no_more_digits_than_their_cells_tell_apart(self):
+        attribute = numbers(0.0, 100.0)
+        codes = np.arange(attribute.values)
+        drawn = np.array(attribute.decode(codes, codes, np.random.default_rng(0)).to_pylist())
+        np.testing.assert_array_equal(drawn, np.round(drawn, 3))
+        assert len(np.unique(drawn)) == attribute.values
 
     def test_whole_numbers_of_a_small_domain_are_codes_themselves(self):
         assert numbers(0, 99, Kind.WHOLE).values == 100
