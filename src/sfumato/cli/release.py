@@ -145,7 +145,7 @@ class ReleaseOptions:
         from sfumato.job.project_files import read_project
 
         same = ("into", "method", "reference", "holdout", "require", "engine", "master", "memory")
-        same += ("csv_formulas", "language")
+        others = ("csv_formulas", "language", "earlier", "key", "ledger", "by", "days")
         given = Request(
             input=self.file[0] if self.file else None,
             target=self.out,
@@ -160,7 +160,7 @@ class ReleaseOptions:
             pseudonyms=_columns(self.pseudonyms),
             shift_dates=_columns(self.shift_dates),
             **vars(self.place),
-            **{name: getattr(self, name) for name in (*same, "earlier", "key", "ledger", "by", "days")},
+            **{name: getattr(self, name) for name in (*same, *others)},
         )
         return given if self.project is None else given.over(read_project(self.project))
 

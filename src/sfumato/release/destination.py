@@ -29,7 +29,7 @@ class Folder(Destination):
 
     def write(self, release: Release) -> None:
         report = None if self.make_report is None else self.make_report(release)
-        given = {"formats": self.formats, "csv_formulas": self.csv_formulas, "language": self.language}
+        given: Any = {"formats": self.formats, "csv_formulas": self.csv_formulas, "language": self.language}
         release.write(self.path, report=report, **given)
 
 

@@ -84,7 +84,7 @@ class Release(ReleasedFrames):
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use: ``x`` for ``x_low`` and ``x_high``, otherwise the column itself."""
-        known = self.manifest and {column.name for column in self.manifest.columns}
+        known = {column.name for column in self.manifest.columns} if self.manifest else None
         return original_names(self.table.names, known)
 
     def estimate(
