@@ -358,7 +358,7 @@ class CombinationsOf(Question[tuple[CombinationSketch, ...]]):
 
 
 @dataclass(frozen=True)
-class Spread:
+class ReleasedWidths:
     """The ranges of a released column: how many there are, their widths together, and the ends of all of them."""
 
     ranges: int
@@ -366,10 +366,10 @@ class Spread:
     low: float
     high: float
 
-    def merge(self, other: Spread) -> Spread:
+    def merge(self, other: ReleasedWidths) -> ReleasedWidths:
         """Return the ranges of both."""
         ends = _end(min, self.low, other.low), _end(max, self.high, other.high)
-        return Spread(self.ranges + other.ranges, self.widths + other.widths, *ends)
+        return ReleasedWidths(self.ranges + other.ranges, self.widths + other.widths, *ends)
 
     @property
     def share(self) -> float:
@@ -379,20 +379,20 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class SpreadOf(ColumnQuestion[Spread]):
+class SpreadOf(ColumnQuestion[ReleasedWidths]):
     """Widths of the ranges ``x_low`` to ``x_high`` of a released column ``x``; rows without both ends are left out."""
 
     @property
     def reads(self) -> tuple[str, ...]:
         return interval_names(self.column)
 
-    def of(self, batch: Table) -> Spread:
+    def of(self, batch: Table) -> ReleasedWidths:
         ends = Intervals.of(batch, self.column)
         known = ~(np.isnan(ends.low) | np.isnan(ends.high))
         if not known.any():
-            return Spread(0, 0.0, math.nan, math.nan)
+            return ReleasedWidths(0, 0.0, math.nan, math.nan)
         low, high = ends.low[known], ends.high[known]
-        return Spread(len(low), float((high - low).sum()), float(low.min()), float(high.max()))
+        return ReleasedWidths(len(low), float((high - low).sum()), float(low.min()), float(high.max()))
 
 
 class PartialAnswers:
