@@ -91,6 +91,8 @@ def test_a_value_beyond_all_cells_is_refused_and_not_shown_in_the_nearest_one(me
     """Estimates guarantee that values lie in their cells, for new rows as well."""
     new = {name: cells[:60].copy() for name, cells in people(1).items()}
     new["age"][0] = age
-    with pytest.raises((CannotRelease, GuaranteeNotMet), match=r"cell of the release|box of the release|promises") as error:
+    with pytest.raises(
+        (CannotRelease, GuaranteeNotMet), match=r"cell of the release|box of the release|promises"
+    ) as error:
         make(method, people(1)).apply(new)
     assert "8765" not in str(error.value)
