@@ -178,7 +178,7 @@ class _Cells:
     def missing(self) -> NDArray[np.bool_]:
         """Which rows have no value."""
         coded = self.table.coded(self.name)
-        return np.asarray((coded.codes == coded.size - 1) & (coded.values.null_count > 0))
+        return np.asarray((coded.codes == coded.size - 1) & bool(coded.values.null_count))
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
@@ -306,12 +306,12 @@ def _linear_relations(
 
 
 def _combinations(
-    numeric: Sequence[str], matrix: NDArray[np.float64], digits: NDArray[np.float64], exact: Sequence[str]
+    numeric: list[str], matrix: NDArray[np.float64], digits: NDArray[np.float64], exact: Sequence[str]
 ) -> Iterable[tuple[str, ...]]:
     """Yield sets of columns of which one is a linear combination of the others; digits are the units of the cells."""
     matrix = matrix - matrix.mean(axis=0)
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
-    names, matrix = [numeric[int(place)] for place in varied], matrix[:, varied] / spread[varied]
+    names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
     errors = ROUNDED * digits[:, varied] / spread[varied]
     products = matrix.T @ matrix / len(matrix)
     is_exact = np.isin(names, list(exact))

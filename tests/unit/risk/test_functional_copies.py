@@ -95,7 +95,7 @@ def test_a_weight_that_tells_an_age_is_named():
     frame = people()
     frame = frame.assign(w=frame.age.map(lambda age: 1.0 + age / 100))
     with pytest.warns(sf.SfumatoWarning, match="'w'"):
-        sf.Boxes(k=5).release(frame, schema=ROLES | {"w": "weight"})
+        sf.Microaggregate(k=5).release(frame, schema=ROLES | {"w": "weight"})
 
 
 NO_FUNCTIONS = {

@@ -206,6 +206,11 @@ def test_german_names_of_identifiers_are_known(name):
     [
         "Nom", "NOM", "Prénom", "prenoms", "N° patient", "Numéro de dossier", "Nom de naissance", "Adresse", "IPP",
         "Téléphone", "Courriel", "Nombre", "Apellidos", "Dirección", "Cognome", "Indirizzo", "Achternaam",
+        "Numéro de compte", "carte_vitale", "permis_de_conduire", "cuenta_bancaria", "num_ss", "tessera sanitaria",
+        "cartella_clinica", "burgerservicenummer", "rekeningnummer", "kenteken", "fødselsnummer", "CPR-nr",
+        "henkilötunnus", "sukunimi", "nazwisko", "numer_pacjenta", "nr_telefonu", "prontuário", "Mitarbeiternummer",
+        "Personalausweisnummer", "Führerscheinnummer", "claim_no", "emp_no", "staff_no", "badge_no", "rec_no",
+        "accession_no", "social_sec", "credit_card", "usubjid", "lname", "first_nm",
     ],
 )  # fmt: skip
 def test_names_of_identifiers_in_other_languages_are_known(name):
