@@ -94,8 +94,8 @@ components of degree 4 differ, *private* in how many splits none of TL's three m
 {table}
 
 What the lines say: half of the principal components depend on another one in a way that a covariance does not show, and
-hardly any independent components do. Swapped along these pairs, an SVD swap keeps a little more (fewer kernel components
-differ, and rank correlations change less) and is as private by TL's measures; rows are slightly nearer. In
+hardly any independent components do. Swapped along these pairs, an SVD swap keeps a little more (fewer kernel
+components differ, and rank correlations change less) and is as private by TL's measures; rows are slightly nearer. In
 clusters almost nothing is left that chance does not explain, so that partitioned ICA gains nothing.
 
 **Learnt:** a forest repairs part of what principal components miss; clusters with independent components already have
