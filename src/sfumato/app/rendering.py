@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
-from sfumato.report.html import add_line_breaks, code
+from sfumato.report.html import add_line_breaks, code, read_stylesheet
 from sfumato.report.html import environment as report_environment
 from sfumato.version import __version__
 
@@ -121,5 +121,4 @@ def _terms(texts: Texts) -> Any:
 @cache
 def stylesheet() -> str:
     """Return the style of the reports, which the page shares."""
-    templates = environment()
-    return "\n".join(templates.get_template(name).render() for name in ("look.css.j2", "maps.css.j2"))
+    return "\n".join(read_stylesheet(name) for name in ("look.css", "maps.css"))

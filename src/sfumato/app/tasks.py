@@ -162,12 +162,12 @@ class MeasureRisks(Task):
     def perform(self, held: TableCache) -> Risks:
         import numpy as np
 
-        from sfumato.plan.answers import GroupSizes
         from sfumato.report.distributions import size_classes
         from sfumato.risk.group_models import group_models
         from sfumato.risk.population import population_uniqueness
         from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
         from sfumato.schema.columns import Role
+        from sfumato.table.group_counts import GroupSizes
 
         fitted = held.fit(self.source, self.schema)
         quasi, sensitive = fitted.schema.names(Role.QUASI), fitted.schema.names(Role.SENSITIVE)

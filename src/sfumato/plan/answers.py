@@ -1,14 +1,12 @@
-"""Answers about a table: extremes, sizes of groups, and counts of rows that are equal in two tables."""
+"""Answers about a table: extremes, and counts of rows that are equal in two tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sfumato.table.group_counts import GroupSizes
 
 
 @dataclass(frozen=True)
@@ -17,40 +15,6 @@ class Extremes:
 
     low: float
     high: float
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupSizes:
-    """A histogram of the sizes of groups of equal rows: there are ``groups[i]`` groups of ``sizes[i]`` rows."""
-
-    sizes: NDArray[np.int64]  # ascending
-    groups: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, sizes: NDArray[np.int64]) -> GroupSizes:
-        """Return the histogram of the sizes of individual groups."""
-        return cls(*np.unique(sizes, return_counts=True))
-
-    def merge(self, other: GroupSizes) -> GroupSizes:
-        """Return the histogram of two sets of groups that share none."""
-        sizes, place = np.unique(np.concatenate([self.sizes, other.sizes]), return_inverse=True)
-        groups = np.bincount(place, np.concatenate([self.groups, other.groups]), minlength=len(sizes))
-        return GroupSizes(sizes, groups.astype(np.int64))
-
-    @property
-    def count(self) -> int:
-        """Number of groups."""
-        return int(self.groups.sum())
-
-    @property
-    def smallest(self) -> int:
-        """Number of rows in the smallest group; 0 if there is none."""
-        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
-
-    @property
-    def unique_rows(self) -> int:
-        """Number of rows that are alone in their group."""
-        return int(self.groups[self.sizes == 1].sum())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.plan.answers import Extremes, GroupSizes
+from sfumato.plan.answers import Extremes
 from sfumato.plan.sketches import CombinationSketch, CombinationSketches, QuantileSketch, WeightedPoints, all_points
 from sfumato.statistics.moments import Moments
 from sfumato.table.coding import code_column
 from sfumato.table.facts import ColumnFacts, facts_of
-from sfumato.table.group_counts import GroupCounts, PeopleCounts
+from sfumato.table.group_counts import GroupCounts, GroupSizes, PeopleCounts
 from sfumato.table.groups import KeyedGroups, column_hashes
 from sfumato.table.intervals import Intervals, interval_names
 

@@ -346,7 +346,7 @@ def write_parts(
 
     def fill(fresh: Path) -> None:
         parts.rename(fresh / PARQUET)
-        _seal(fresh, manifest, report, language, {f"{PARQUET}/{name}": digits for name, digits in sums.items()})
+        _seal(fresh, manifest, report, language, **{f"{PARQUET}/{name}": digits for name, digits in sums.items()})
 
     return _put(fill, folder)
 
@@ -358,7 +358,7 @@ def write_copies(files: Sequence[Path], manifest: Manifest, report: Mapping[str,
         (fresh / PARQUET).mkdir()
         for number, file in enumerate(files):
             shutil.copyfile(file, fresh / PARQUET / place.part_name(number))
-        _seal(fresh, manifest, report)
+        _seal(fresh, manifest, report, ENGLISH)
 
     return _put(fill, folder)
 
@@ -407,22 +407,13 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _seal(
-    fresh: Path,
-    manifest: Manifest,
-    files: Mapping[str, bytes],
-    language: str = ENGLISH,
-    known: Mapping[str, str] | None = None,
-) -> None:
-    """Write the other files of a bundle next to its rows, the manifest last, with the checksums of all.
-
-    ``known`` are checksums that were computed before.
-    """
+def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], language: str, **known: str) -> None:
+    """Write the other files of a bundle next to its rows, the manifest last; ``known`` checksums are not repeated."""
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
     in_parts = (fresh / PARQUET).is_dir()
     write_whole(fresh / PROMISES, partial(_write_content, promises_in_sql(manifest, in_parts=in_parts).encode()))
-    sums = {name: (known or {}).get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
+    sums = {name: known.get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
     bound = replace(manifest, files=sums)
     write_whole(fresh / README, partial(_write_content, write_readme(bound, language).encode()))
     bound = replace(manifest, files={**bound.files, README: sha256(fresh / README)})

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from sfumato.errors import ReadError
 from sfumato.params import Plain, options_of, plain
 from sfumato.plan.claims.containment import AtMostNames
-from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.kept_statistics import WeightTotalsKept
 from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms, SharedHistory

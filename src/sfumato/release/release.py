@@ -107,17 +107,15 @@ class Release(ReleasedFrames):
         weights of the rows; ``Estimate.weighted_by`` names it. If weights were released as means of boxes, the interval
         holds for all original weights with the same totals. ``Estimate.of`` says whether the interval is that of the
         original or of the released rows. If the method altered a column, nothing is guaranteed, unless it kept what the
-        statistic needs. Where theory corrects for the method (noise, Pram, synthesis), the statistic is recovered, with
-        a standard error, but without a guarantee.
+        statistic needs; noise, Pram and synthesis are corrected for where theory can, with a standard error.
 
         Parameters
         ----------
         statistic : str or Statistic
             A text such as ``"corr(age, income)"``, or an object such as ``sf.Mean("age")``.
         wide_boxes : {"keep", "dismiss", "fuzzy"}, default "keep"
-            What to do with records in wide boxes. "keep" counts them like all others. "dismiss" leaves them out, and
-            "fuzzy" gives them less weight; both minimise uncertainty plus sampling error, but shift the statistic.
-            ``Estimate.reweighting`` contains the shift; the guaranteed interval stays that of all records.
+            What to do with records in wide boxes: count them, leave them out, or give them less weight. The last two
+            minimise uncertainty plus sampling error, but shift the statistic by what ``Estimate.reweighting`` tells.
         objective : {"normalised", "first"}, default "normalised"
             What "dismiss" minimises: uncertainty per kept record, or per record of the table, plus sampling error.
         unweighted : bool, default False

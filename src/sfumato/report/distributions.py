@@ -32,10 +32,10 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.plan.answers import GroupSizes
     from sfumato.release.assessment import Assessment, Score
     from sfumato.release.release import Release
     from sfumato.risk.safe_shares import SafeShares
+    from sfumato.table.group_counts import GroupSizes
     from sfumato.table.table import Table
 
 

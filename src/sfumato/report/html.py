@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -110,8 +111,14 @@ def environment(*others: jinja2.BaseLoader, **options: Any) -> jinja2.Environmen
         quantity=quantity_text,
         add_line_breaks=add_line_breaks,
         code=code,
+        stylesheet=read_stylesheet,
     )
     return templates
+
+
+def read_stylesheet(name: str) -> Markup:
+    """Return the rules of a file of the templates' folder."""
+    return Markup((Path(__file__).with_name("templates") / name).read_text("utf-8"))  # no cell, and no user's text
 
 
 def add_line_breaks(text: object) -> Markup:

@@ -250,6 +250,8 @@ class _Cells:
 
 
 def _read_numbers(texts: pa.Array) -> NDArray[np.float64]:
+    if not pc.any(pc.match_substring_regex(texts, r"\d")).as_py():
+        return np.full(len(texts), np.nan)
     bare = pc.replace_substring_regex(texts, r"^[^\d.+-]+|\D+$", "")
     return Table.from_arrow(pa.table({"read": infer_type(pa.chunked_array([bare]), Spelling())})).numbers("read")
 

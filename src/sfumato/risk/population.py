@@ -15,10 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.plan.answers import GroupSizes
 from sfumato.risk.anonymity_budget import population_ends
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
+from sfumato.table.group_counts import GroupSizes
 from sfumato.table.groups import group_sizes
 
 Estimator = Literal["pitman", "zayatz", "snb"]

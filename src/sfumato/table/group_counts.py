@@ -139,3 +139,37 @@ def _distinct_pairs(
     """Return each pair of label and value once."""
     first = first_rows(KeyedGroups.of_keys(np.stack([labels.astype(np.uint64), values], axis=1)).labels)
     return labels[first], values[first]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupSizes:
+    """A histogram of the sizes of groups of equal rows: there are ``groups[i]`` groups of ``sizes[i]`` rows."""
+
+    sizes: NDArray[np.int64]  # ascending
+    groups: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sizes: NDArray[np.int64]) -> GroupSizes:
+        """Return the histogram of the sizes of individual groups."""
+        return cls(*np.unique(sizes, return_counts=True))
+
+    def merge(self, other: GroupSizes) -> GroupSizes:
+        """Return the histogram of two sets of groups that share none."""
+        sizes, place = np.unique(np.concatenate([self.sizes, other.sizes]), return_inverse=True)
+        groups = np.bincount(place, np.concatenate([self.groups, other.groups]), minlength=len(sizes))
+        return GroupSizes(sizes, groups.astype(np.int64))
+
+    @property
+    def count(self) -> int:
+        """Number of groups."""
+        return int(self.groups.sum())
+
+    @property
+    def smallest(self) -> int:
+        """Number of rows in the smallest group; 0 if there is none."""
+        return int(self.sizes.min(initial=np.iinfo(np.int64).max)) if len(self.sizes) else 0
+
+    @property
+    def unique_rows(self) -> int:
+        """Number of rows that are alone in their group."""
+        return int(self.groups[self.sizes == 1].sum())

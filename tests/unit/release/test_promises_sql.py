@@ -15,7 +15,8 @@ import pytest
 
 import sfumato as sf
 from sfumato.plan.claims.containment import AtMostNames
-from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.risk import RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, Pseudonyms, SharedHistory
 from sfumato.plan.claims.sensitive import EntropyDiversity, RecursiveDiversity, TCloseness

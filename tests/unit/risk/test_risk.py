@@ -15,10 +15,10 @@ from scipy.integrate import quad
 from scipy.stats import hypergeom
 
 from sfumato.errors import OptionError, TableError
-from sfumato.plan.answers import GroupSizes
 from sfumato.risk.individual import dis_suda, individual_risk, linkage_risk, special_uniques
 from sfumato.risk.population import pitman_uniques, population_uniqueness, snb_uniques, zayatz_uniques
 from sfumato.sources.files import read
+from sfumato.table.group_counts import GroupSizes
 from sfumato.table.groups import group_labels
 
 KEYS = ["key1", "key2", "key3", "key4"]

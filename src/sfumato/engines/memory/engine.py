@@ -27,7 +27,7 @@ from sfumato.engines.finish_rows import finish_rows
 from sfumato.errors import OutOfMemory
 from sfumato.machine import available_memory
 from sfumato.params import require_int
-from sfumato.plan.answers import ComparedRows, EqualRowCounts, GroupSizes
+from sfumato.plan.answers import ComparedRows, EqualRowCounts
 from sfumato.plan.plan import Claim, Diagnostics, Evidence, Plan, Trace
 from sfumato.plan.questions import Answers, Question
 from sfumato.plan.survey import Sample
@@ -37,6 +37,7 @@ from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination
 from sfumato.sources.frames import as_table
+from sfumato.table.group_counts import GroupSizes
 from sfumato.table.groups import KeyedGroups
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, StoredRows, column_facts
 from sfumato.machine import MemoryBudget
-from sfumato.plan.answers import Extremes, GroupSizes
+from sfumato.plan.answers import Extremes
 from sfumato.plan.questions import (
     Answers,
     Distinct,
@@ -32,6 +32,7 @@ from sfumato.plan.sketches import WeightedPoints
 from sfumato.plan.survey import Sample
 from sfumato.randomness import Randomness
 from sfumato.table.facts import ColumnFacts
+from sfumato.table.group_counts import GroupSizes
 from sfumato.table.kinds import Kind, is_text
 
 FROM_FACTS: dict[type[Question[Any]], Callable[[ColumnFacts], Any]] = {  # questions that facts of a column answer

@@ -339,9 +339,12 @@ def box_widths(axes: Axes, low: NDArray[np.float64], high: NDArray[np.float64]) 
 
     The width along an axis with a tree is that of the covering node.
     """
+    widths = high - low
+    if not axes.have_trees:
+        return widths
     from sfumato.methods.boxes.tally_kernels import covering_widths, trees_of
 
-    widths, trees = high - low, trees_of([axis.steps for axis in axes.all])
+    trees = trees_of([axis.steps for axis in axes.all])
     for position, axis in enumerate(axes.all):
         if axis.steps is not None:
             widths[:, position] = covering_widths(trees, position, low[:, position], high[:, position])

@@ -173,7 +173,7 @@ def problem_of(
     """Return the input of the kernels."""
     from sfumato.methods.boxes.cut_kernels import HULLS
     from sfumato.methods.boxes.partition_kernels import PartitionProblem
-    from sfumato.methods.boxes.tally_kernels import trees_of
+    from sfumato.methods.boxes.tally_kernels import NO_TREES, trees_of
 
     sizes = np.array([axis.size for axis in axes.sets if axis.steps is None], dtype=np.int64)
     return PartitionProblem(
@@ -190,7 +190,7 @@ def problem_of(
         if axes.have_trees
         else int(np.clip(EFFORT // (len(values) * len(axes.all) ** 2), NEAR, FAR)),
         median=median,
-        trees=trees_of([axis.steps for axis in axes.all]),
+        trees=trees_of([axis.steps for axis in axes.all]) if axes.have_trees else NO_TREES,
         faces=HULLS if faces is None else faces,
         people=protected.people,
     )

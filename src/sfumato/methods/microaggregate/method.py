@@ -36,7 +36,7 @@ from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Choice
 from sfumato.plan.claims.containment import Containment
-from sfumato.plan.claims.groups import EachColumnAnonymous
+from sfumato.plan.claims.each_column import EachColumnAnonymous
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Outcome, Plan, Trace
 from sfumato.plan.questions import DistinctIn, FactsOf

@@ -27,7 +27,7 @@ from sfumato.methods.recodings.groupings import (
 )
 from sfumato.methods.recodings.recoding import Recoding, RecodingPlan, ValueMap, released_columns
 from sfumato.plan.claims.containment import Containment
-from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.plan import Evidence
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, GroupSizesOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points

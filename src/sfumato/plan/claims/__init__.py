@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
-from sfumato.plan.claims.groups import (
-    AtMostValues,
-    Diversity,
-    EachColumnAnonymous,
-    KAnonymity,
-    values_apart,
-    values_distinct,
-)
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.groups import Diversity, KAnonymity, values_apart, values_distinct
 from sfumato.plan.claims.kept_statistics import CorrelationsKept, MarginalsKept, MomentsKept, WeightTotalsKept
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
 from sfumato.plan.claims.rows import ColumnsAllowed, DatesShifted, Pseudonyms, RowsAccountedFor, ValidCells

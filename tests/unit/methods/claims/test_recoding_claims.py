@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.plan.claims.containment import Containment
-from sfumato.plan.claims.groups import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.plan import Evidence
 from sfumato.sources.frames import as_table
 

@@ -11,7 +11,8 @@ from sfumato.methods.generalize.population import ProbabilisticAnonymity
 from sfumato.methods.safe_harbor.method import NoIdentifierLeft, SafeHarbor
 from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
-from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.kept_statistics import MomentsKept, WeightTotalsKept
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Evidence

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sfumato.methods.generalize.population import Combinations, ProbabilisticAnonymity, RecodedCodes, expected_matches
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
-from sfumato.plan.claims.groups import AtMostValues, Diversity, EachColumnAnonymous, KAnonymity
+from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
+from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.rows import ValidCells
 from sfumato.plan.plan import Evidence, format_count
 from sfumato.table.kinds import Kind
