@@ -118,17 +118,18 @@ def test_a_planted_fault_is_found(monkeypatch):
     assert least_epsilon(*scores(100)) > EPSILON
 
 
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    draw = np.random.default_rng(0)
+    x = np.clip(draw.normal(50, 15, 2000), 0, 100)
+    return pd.DataFrame({"x": x, "y": np.clip(0.5 * x + draw.normal(25, 10, 2000), 0, 100)})
+
+
 class TestIntervals:
     """Intervals hold the statistic of the table in at least the stated share of 1,000 releases."""
 
     RUNS, PROBABILITY = 1000, 0.95
     STATISTICS = ("mean(x)", "var(x)", "sd(x)", "sum(x)", "cov(x, y)", "corr(x, y)", "regress(y ~ x): x")
-
-    @pytest.fixture(scope="class")
-    def table(self):
-        draw = np.random.default_rng(0)
-        x = np.clip(draw.normal(50, 15, 2000), 0, 100)
-        return pd.DataFrame({"x": x, "y": np.clip(0.5 * x + draw.normal(25, 10, 2000), 0, 100)})
 
     def truth(self, text, table):
         x, y = table["x"].to_numpy(), table["y"].to_numpy()

@@ -32,6 +32,7 @@ FINE = 2048  # a standard deviation below it is a quotient with this numerator a
 FINEST = 1024  # the largest denominator of a standard deviation
 LARGEST_SCALE = 2**22  # with it, the squares below fit into 64 bits
 LONGEST = 128  # where a geometric draw ends
+AT_ONCE, MANY = 8, 4096  # flips of a geometric draw in one step, if fewer numbers than that are drawn
 
 
 def gaussian_scale(*, squared_sensitivity: int, rho: float) -> Fraction:
@@ -164,16 +165,27 @@ def _laplace_candidates(scale: int, size: int, entropy: Entropy, *, divisor: int
     rest = draw_below(scale, size, entropy=entropy)
     rest = rest[_flip_exponential(rest, scale, entropy)]
     size = len(rest)
-    whole = np.zeros(size, dtype=np.int64)
-    going = np.arange(size)
-    while len(going) and whole[going[0]] < LONGEST:
-        going = going[_flip_exponential(np.ones(len(going), dtype=np.int64), 1, entropy)]
-        whole[going] += 1
-    magnitude = (rest + scale * whole) // divisor
+    magnitude = (rest + scale * _draw_geometric(size, entropy)) // divisor
     negative = draw_below(2, size, entropy=entropy) == 1
     allowed = ~(negative & (magnitude == 0))  # zero has one sign
     signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[allowed]
     return signed
+
+
+def _draw_geometric(size: int, entropy: Entropy) -> NDArray[np.int64]:
+    """Return how many flips of probability e^(−1) succeed before one fails; at most ``LONGEST``.
+
+    A few numbers are flipped several times at once, because each step takes a while; of many, most end soon.
+    """
+    whole = np.zeros(size, dtype=np.int64)
+    going = np.arange(size)
+    flips = AT_ONCE if size < MANY else 1
+    while len(going) and whole[going[0]] < LONGEST:
+        passed = _flip_small(np.ones(len(going) * flips, dtype=np.int64), 1, entropy).reshape(-1, flips)
+        run = np.where(passed.all(axis=1), flips, np.argmin(passed, axis=1))
+        whole[going] += run
+        going = going[run == flips]
+    return whole
 
 
 def _flip_exponential(numerators: NDArray[np.int64], denominator: int, entropy: Entropy) -> NDArray[np.bool_]:

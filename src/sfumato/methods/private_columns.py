@@ -243,7 +243,13 @@ def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     if column.role in (Role.IDENTIFIER, Role.PERSON):
         return cells
     if column.kind is Kind.ORDERED and column.order:
-        return order_categories(_texts(cells), column.order)
+        ordered = order_categories(_texts(cells), column.order)
+        if ordered.num_chunks:
+            return ordered
+        empty = pa.DictionaryArray.from_arrays(
+            pa.array([], pa.int32()), pa.array(column.order, pa.string()), ordered=True
+        )
+        return pa.chunked_array([empty])  # the categories are declared, whether or not there are rows
     if column.kind is Kind.BOOLEAN:
         words = pc.utf8_lower(_texts(cells))
         true, false = (

@@ -103,7 +103,7 @@ class Analysis:
         if self.manifest is None or self.wide_boxes != "keep":
             return None
         if self.manifest.is_measured and not wanted.has_errors:
-            from sfumato.release.private_estimates import estimate_privately
+            from sfumato.release.noisy_cells import estimate_privately
 
             return estimate_privately(self.manifest, wanted, self.probability)
         if not set(base_columns(wanted.columns)) & set(self.manifest.altered):

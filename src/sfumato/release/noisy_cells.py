@@ -1,4 +1,4 @@
-"""Counts, shares and quantiles from noisy counts of bins and boxes, with the noise and the width of the cells joined.
+"""Estimates from noisy measurements: counts, shares and quantiles with the noise and the width of the cells joined.
 
 A cell meets a condition certainly, possibly or not. The count of the rows that meet it is at least that of the certain
 cells, less their noise, and at most that of the possible ones, plus their noise.
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.release.private_estimates import NoisySums, make_estimate, reach
+from sfumato.release.private_estimates import ESTIMATORS, NoisySums, make_estimate, reach
 from sfumato.statistics.combined import ShareMeeting
 from sfumato.statistics.conditions import Condition, Derived
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.statistics.estimate import COUNT
+from sfumato.statistics.moment_statistics import Mean
 from sfumato.statistics.tallies import Count, Quantile, Sum
+from sfumato.statistics.units import Calendar
 from sfumato.table.intervals import format_set, high_name, low_name
 from sfumato.table.kinds import Kind, number_column
 from sfumato.table.table import Table
@@ -30,11 +32,41 @@ if TYPE_CHECKING:
 
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
-    from sfumato.statistics.moment_statistics import Mean
     from sfumato.statistics.statistic import Statistic
 
 NUMBER = "number of the cell"
 Ends = tuple[float, float, float]  # value, low, high
+
+
+def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float) -> tuple[Any, ...] | None:
+    """Return the estimates of the parts of a statistic; None if the release has not measured what it needs."""
+    estimates = []
+    for part in wanted.parts():
+        found = _estimate(manifest, part, probability)
+        if found is None:
+            return None
+        estimates.append(found)
+    return tuple(estimates)
+
+
+def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:
+    if part.where.predicates or type(part) not in ESTIMATORS:
+        return count_cells(manifest, part, probability)
+    asked = frozenset(part.columns)
+    order = 1 if isinstance(part, Mean | Sum) else 2
+    sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
+    fitting = [one for one in sets if frozenset(one.columns) == asked and one.order >= order]
+    if fitting:
+        best = min(fitting, key=lambda one: one.noise)
+        with np.errstate(all="ignore"):
+            value, low, high = ESTIMATORS[type(part)](best, part, 1.0 - probability)
+        one: Estimate | None = make_estimate(part, value, low, high, probability, best.records)
+    else:
+        one = average_bins(manifest, part, probability) if isinstance(part, Mean | Sum) else None
+    if one is None:
+        return None
+    dates = {column.name: Calendar.DAYS for column in manifest.columns if column.kind is Kind.DATE}
+    return part.unit({name: dates[name] for name in part.columns if name in dates}).express(one)
 
 
 def count_cells(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:

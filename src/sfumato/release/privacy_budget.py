@@ -36,7 +36,7 @@ HEAD = """\
 
 
 @dataclass(frozen=True)
-class SpentBudget:
+class BudgetAccount:
     """What a budget allows in all, and what each release has cost."""
 
     epsilon: float
@@ -49,9 +49,9 @@ class SpentBudget:
         rho, chance = math.fsum((*self.rho, cost.rho)), math.fsum((*self.chance, cost.chance))
         return delta_of(rho, self.epsilon) + chance <= self.delta
 
-    def spend(self, cost: MeasuredPrivacy) -> SpentBudget:
+    def spend(self, cost: MeasuredPrivacy) -> BudgetAccount:
         """Return the budget after one more release."""
-        return SpentBudget(self.epsilon, self.delta, (*self.rho, cost.rho), (*self.chance, cost.chance))
+        return BudgetAccount(self.epsilon, self.delta, (*self.rho, cost.rho), (*self.chance, cost.chance))
 
     @property
     def spent(self) -> float:
@@ -66,7 +66,7 @@ class SpentBudget:
         return f'{HEAD}{body}sha256 = "{hashlib.sha256(body.encode()).hexdigest()}"\n'
 
     @classmethod
-    def from_text(cls, text: str) -> SpentBudget:
+    def from_text(cls, text: str) -> BudgetAccount:
         """Read the content of a file; raise if it is damaged or something else."""
         try:
             content: dict[str, Any] = tomllib.loads(text)
@@ -126,7 +126,7 @@ class PrivacyBudget:
                     found=f"no file {self.path.name} and no epsilon",
                     fix="sf.PrivacyBudget(FILE, epsilon=5.0); on the command line --budget-epsilon 5",
                 )
-            _create(self.path, SpentBudget(float(epsilon), DELTA if delta is None else float(delta)))
+            _create(self.path, BudgetAccount(float(epsilon), DELTA if delta is None else float(delta)))
         state = self.state
         given = {"epsilon": (epsilon, state.epsilon), "delta": (delta, state.delta)}
         other = [name for name, (asked, known) in given.items() if asked is not None and float(asked) != known]
@@ -143,10 +143,10 @@ class PrivacyBudget:
         return f"PrivacyBudget({self.path.name}: {spent} on {format_count(len(state.rho), 'release')})"
 
     @property
-    def state(self) -> SpentBudget:
+    def state(self) -> BudgetAccount:
         """What the file says now."""
         require_private(self.path, "the budget", f"chmod 600 {self.path.name}")
-        return SpentBudget.from_text(_read(self.path))
+        return BudgetAccount.from_text(_read(self.path))
 
     @property
     def epsilon(self) -> float:
@@ -190,7 +190,7 @@ def _read(path: Path) -> str:
     raise ReadError("The budget must be a file that can be read.", found="something else")
 
 
-def _create(path: Path, state: SpentBudget) -> None:
+def _create(path: Path, state: BudgetAccount) -> None:
     reason = ""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -203,7 +203,7 @@ def _create(path: Path, state: SpentBudget) -> None:
         raise OptionError("The budget must be in a folder that can be written to.", found=reason, fix="another path")
 
 
-def _replace(path: Path, state: SpentBudget) -> None:
+def _replace(path: Path, state: BudgetAccount) -> None:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         _create(beside, state)

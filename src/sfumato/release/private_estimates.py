@@ -27,54 +27,15 @@ from sfumato.statistics.estimate import ORIGINAL, Estimate
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.regression import Coefficient
 from sfumato.statistics.tallies import Sum
-from sfumato.statistics.units import Calendar
-from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sfumato.release.manifest import Manifest
     from sfumato.statistics.statistic import Statistic
 
 NOTE = "numbers outside their domain count as its ends"
 MOST_ROUNDS = 60  # of an iteration that bounds the size of coefficients
 Ends = tuple[float, float, float]  # value, low, high
-
-
-def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float) -> tuple[Any, ...] | None:
-    """Return the estimates of the parts of a statistic; None if the release has not measured what it needs."""
-    estimates = []
-    for part in wanted.parts():
-        found = _estimate(manifest, part, probability)
-        if found is None:
-            return None
-        estimates.append(found)
-    return tuple(estimates)
-
-
-def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:
-    if part.where.predicates or type(part) not in ESTIMATORS:
-        from sfumato.release.noisy_cells import count_cells
-
-        return count_cells(manifest, part, probability)
-    asked = frozenset(part.columns)
-    order = 1 if isinstance(part, Mean | Sum) else 2
-    sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
-    fitting = [one for one in sets if frozenset(one.columns) == asked and one.order >= order]
-    one: Estimate | None = None
-    if fitting:
-        best = min(fitting, key=lambda one: one.noise)
-        with np.errstate(all="ignore"):
-            value, low, high = ESTIMATORS[type(part)](best, part, 1.0 - probability)
-        one = make_estimate(part, value, low, high, probability, best.records)
-    elif isinstance(part, Mean | Sum):
-        from sfumato.release.noisy_cells import average_bins
-
-        one = average_bins(manifest, part, probability)
-    if one is None:
-        return None
-    dates = {column.name: Calendar.DAYS for column in manifest.columns if column.kind is Kind.DATE}
-    return part.unit({name: dates[name] for name in part.columns if name in dates}).express(one)
 
 
 def make_estimate(

@@ -42,8 +42,10 @@ def improbable(draws: np.ndarray, weight) -> float:
 
 
 @pytest.mark.parametrize("sigma", [Fraction(1, 2), Fraction(1), Fraction(37, 8), Fraction(2047, 1024), Fraction(40)])
-def test_the_discrete_gaussian_has_its_distribution(sigma):
-    draws = draw_discrete_gaussian(sigma, DRAWS, entropy=fixed_bytes(1))
+@pytest.mark.parametrize("at_once", [DRAWS, 2000])  # few numbers are drawn in another order than many
+def test_the_discrete_gaussian_has_its_distribution(sigma, at_once):
+    source = fixed_bytes(1)
+    draws = np.concatenate([draw_discrete_gaussian(sigma, at_once, entropy=source) for _ in range(DRAWS // at_once)])
     assert improbable(draws, lambda x: math.exp(-(x**2) / (2.0 * float(sigma) ** 2))) > SURE
     wrong = float(sigma) * 1.1  # the control: a scale that is off by a tenth is found
     assert improbable(draws, lambda x: math.exp(-(x**2) / (2.0 * wrong**2))) < SURE

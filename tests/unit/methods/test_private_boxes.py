@@ -11,7 +11,7 @@ from sfumato.errors import OptionError
 from sfumato.methods import private_boxes, private_columns
 from sfumato.methods.discrete_noise import NoisyNumbers
 from sfumato.methods.private_boxes import axes, cells, moment_sums
-from sfumato.methods.private_boxes.axes import Axis, Histogram
+from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_boxes.moment_sums import MomentSet, MomentSums, moment_sets
 from sfumato.methods.private_columns import CategoryDomain, NumberDomain, find_categories, find_ends, limit_rows
 from sfumato.sources.frames import as_table
@@ -66,7 +66,7 @@ class TestSensitivity:
 
     @pytest.mark.parametrize("row", WORST)
     def test_of_bins(self, row):
-        axis = Axis.of(DOMAINS["x"])
+        axis = BinnedColumn.of(DOMAINS["x"])
         first, second = (
             Histogram.measure(axis, as_table(table), rho=0.01, rows_per_person=1)
             for table in (people(), pd.concat([people(), pd.DataFrame(row)]))
@@ -77,7 +77,9 @@ class TestSensitivity:
 class TestCells:
     def test_cells_part_the_space_and_hold_all_rows(self, without_noise):
         table = as_table(people(4000))
-        histograms = [Histogram.measure(Axis.of(one), table, rho=1.0, rows_per_person=1) for one in DOMAINS.values()]
+        histograms = [
+            Histogram.measure(BinnedColumn.of(one), table, rho=1.0, rows_per_person=1) for one in DOMAINS.values()
+        ]
         made = cells.cut_cells(table, histograms, [1.0, 1.0], 4000.0, rho=1.0, rows_per_person=1)
         assert len(made.rows) > 8
         assert made.counts.sum() == 4000
@@ -91,7 +93,9 @@ class TestCells:
         table = people(4000)
         table.loc[:1500, "x"] = np.nan
         table = as_table(table)
-        histograms = [Histogram.measure(Axis.of(one), table, rho=1.0, rows_per_person=1) for one in DOMAINS.values()]
+        histograms = [
+            Histogram.measure(BinnedColumn.of(one), table, rho=1.0, rows_per_person=1) for one in DOMAINS.values()
+        ]
         made = cells.cut_cells(table, histograms, [1.0, 1.0], 4000.0, rho=1.0, rows_per_person=1)
         missing = made.low[:, 0] == 64
         assert made.counts[missing].sum() == 1501

@@ -23,14 +23,14 @@ CLEAR = 4.0  # standard deviations of the noise from which missing values are ta
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Axis:
+class BinnedColumn:
     """A column as bins: ranges of equal width of its domain, or its categories. The last code stands for missing."""
 
     domain: Domain
     edges: NDArray[np.float64] | None  # of the bins of numbers
 
     @classmethod
-    def of(cls, domain: Domain) -> Axis:
+    def of(cls, domain: Domain) -> BinnedColumn:
         """Cut the domain of a column."""
         if not isinstance(domain, NumberDomain):
             return cls(domain, None)
@@ -78,11 +78,11 @@ class Axis:
 class Histogram:
     """The noisy counts of the bins of a column; the last one counts missing values."""
 
-    axis: Axis
+    axis: BinnedColumn
     noisy: NoisyNumbers
 
     @classmethod
-    def measure(cls, axis: Axis, table: Table, *, rho: float, rows_per_person: int) -> Histogram:
+    def measure(cls, axis: BinnedColumn, table: Table, *, rho: float, rows_per_person: int) -> Histogram:
         """Count the rows of each bin, with noise.
 
         A row is in one bin, so one person changes the counts by at most her number of rows: all may be in one bin.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.methods.discrete_noise import draw_discrete_gaussian, gaussian_scale
-from sfumato.methods.private_boxes.axes import Axis, Histogram
+from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_columns import split_budget
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ ENOUGH = 5.0  # standard deviations of the noise that the count of a cell must h
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cells:
+class PrivateCells:
     """The cells that were not cut: ranges of bins, the noisy count of each, and how many rows are released of each."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[BinnedColumn, ...]
     low: NDArray[np.int64]  # (cells, columns)
     high: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Cells:
         ranges = {axis.name: np.stack([low, high]).tolist() for axis, low, high in self._ranges()}
         return {"ranges": ranges, "counts": self.counts.tolist(), "sigma": self.sigma}
 
-    def _ranges(self) -> zip[tuple[Axis, NDArray[np.int64], NDArray[np.int64]]]:
+    def _ranges(self) -> zip[tuple[BinnedColumn, NDArray[np.int64], NDArray[np.int64]]]:
         return zip(self.axes, self.low.T, self.high.T, strict=True)
 
 
@@ -96,7 +96,7 @@ def cut_cells(
     *,
     rho: float,
     rows_per_person: int,
-) -> Cells:
+) -> PrivateCells:
     """Cut the space of all columns into cells by noisy counts: ρ-zCDP."""
     axes, medians = tuple(one.axis for one in histograms), Medians.of(histograms, importance)
     levels, sigma = _choose_levels(rows, rho, rows_per_person)
@@ -133,7 +133,7 @@ def cut_cells(
         low, high, totals = np.array(new_low), np.array(new_high), np.array(parents)
     released = _round(np.array([one[3] for one in done]), rows)
     lows, highs = (np.array([one[end] for one in done]) for end in (0, 1))
-    return Cells(axes, lows, highs, np.array([one[2] for one in done]), float(sigma), released)
+    return PrivateCells(axes, lows, highs, np.array([one[2] for one in done]), float(sigma), released)
 
 
 def _choose_levels(rows: float, rho: float, rows_per_person: int) -> tuple[int, Fraction]:

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from sfumato.errors import OptionError
 from sfumato.methods.options import reported_option
-from sfumato.methods.private_boxes.axes import Axis, Histogram
-from sfumato.methods.private_boxes.cells import Cells, cut_cells
+from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
+from sfumato.methods.private_boxes.cells import PrivateCells, cut_cells
 from sfumato.methods.private_boxes.moment_sums import MomentSet, MomentSums, moment_sets
 from sfumato.methods.private_columns import (
     Domain,
@@ -131,7 +131,7 @@ def _measure(
         for one, share in zip(asked, shares, strict=False)
     )
     histograms = tuple(
-        Histogram.measure(Axis.of(domain), table, rho=share, rows_per_person=most)
+        Histogram.measure(BinnedColumn.of(domain), table, rho=share, rows_per_person=most)
         for domain, share in zip(domains.values(), shares[len(asked) :], strict=False)
     )
     uses = [1.0 + any(name in one.columns for one in aimed) for name in domains]
@@ -147,7 +147,7 @@ class PrivateBoxesPlan(Plan):
     promise: MeasuredPrivacy
     moments: tuple[MomentSums, ...]
     histograms: tuple[Histogram, ...]
-    cells: Cells
+    cells: PrivateCells
     found: tuple[str, ...]
 
     @property

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names
 
-ROUNDS = 200  # halvings of an interval: more than the bits of a number
+ROUNDS = 90  # halvings of an interval: more than the bits of a number
 
 
 def delta_of(rho: float, epsilon: float) -> float:
@@ -41,6 +42,7 @@ def delta_of(rho: float, epsilon: float) -> float:
     return min(1.0, math.exp(min(logarithm, 0.0)) * (1.0 + 1e-9))
 
 
+@lru_cache(maxsize=64)
 def rho_of(epsilon: float, delta: float) -> float:
     """Return the largest ρ, rounded down, with which ρ-zCDP is (ε, δ)-differentially private.
 
