@@ -8,7 +8,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import OptionError
-from sfumato.methods import private_boxes, private_columns
+from sfumato.methods import private_columns
 from sfumato.methods.discrete_noise import NoisyNumbers
 from sfumato.methods.private_boxes import axes, cells, moment_sums
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
@@ -167,4 +167,3 @@ def test_the_budget_is_split_exactly():
     shares = private_columns.split_budget(0.0243, [10.0, 1.5, 0.1])
     assert sum(shares) <= 0.0243
     assert sum(shares) > 0.0243 * (1 - 1e-8)
-    assert private_boxes.__doc__
