@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from sfumato.release.manifest import Manifest
     from sfumato.statistics.estimate import Estimate
-    from sfumato.statistics.moment_statistics import Mean
     from sfumato.statistics.statistic import Statistic
 
 NUMBER = "number of the cell"
@@ -57,14 +56,13 @@ def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estima
     order = 1 if isinstance(part, Mean | Sum) else 2
     sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
     fitting = [one for one in sets if frozenset(one.columns) == asked and one.order >= order]
-    one: Estimate | None = None
     if fitting:
         best = min(fitting, key=lambda one: one.noise)
         with np.errstate(all="ignore"):
             value, low, high = ESTIMATORS[type(part)](best, part, 1.0 - probability)
-        one = make_estimate(part, value, low, high, probability, best.records)
-    elif isinstance(part, Mean | Sum):
-        one = average_bins(manifest, part, probability)
+        one: Estimate | None = make_estimate(part, value, low, high, probability, best.records)
+    else:
+        one = average_bins(manifest, part, probability) if isinstance(part, Mean | Sum) else None
     if one is None:
         return None
     dates = {column.name: Calendar.DAYS for column in manifest.columns if column.kind is Kind.DATE}

@@ -126,8 +126,8 @@ class Release(ReleasedFrames):
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
-            Confidence of a joined interval, such as 0.95: ``confidence_low`` to ``confidence_high`` holds the parameter
-            of the population, whatever the values in the boxes are. Strata and clusters are used.
+            Confidence of ``confidence_low`` to ``confidence_high``, such as 0.95: the interval holds the parameter of
+            the population, whatever the values in the boxes are.
         confidence_by : {"imbens-manski", "union"}, default "imbens-manski"
             How to join: the shorter interval that holds the parameter, or the union over all choices of values.
         value : {"midpoints", "likelihood"}, default "midpoints"
