@@ -165,9 +165,15 @@ def test_rows_of_all_groups_are_drawn_with_the_same_probability(share):
         times[drawn.rows] += 1
         whole = np.bincount(labels[drawn.rows], minlength=1400)[1000:1399]
         assert set(whole) <= {0, 5}  # groups are drawn as a whole
-        assert drawn.draws == round(share * (1000 + 399 + 2000))
+        assert abs(drawn.draws - share * (1000 + 399 + 2000)) < 1.0  # a part of a draw is drawn with its probability
     for rows in (slice(0, 1000), slice(1000, 2995), slice(2995, None)):  # alone, in groups, in the large group
         assert times[rows].mean() / 40 == pytest.approx(share, rel=0.08)
+
+
+def test_small_parts_are_drawn_as_often_as_large_ones():
+    """Parts are drawn apart from each other, so that a share of a row is neither lost nor rounded up to one."""
+    draws = [draw_groups(np.arange(3), 0.1, 100, np.random.default_rng(seed)).draws for seed in range(2000)]
+    assert np.mean(draws) == pytest.approx(0.3, abs=0.04)  # 4 standard errors; 0 or 1 if it was rounded
 
 
 def test_a_report_without_an_assessment_or_without_a_sample_says_nothing_of_it(source, tmp_path):
