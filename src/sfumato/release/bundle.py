@@ -65,10 +65,9 @@ def _label(name: str, released: Sequence[str], known: dict[str, str], shifted: S
     base = original_name(name, released, known)
     meaning = known.get(base) or base
     what = "shifted date" if base in shifted else "value"
-    if name == low_name(base):
-        return f"{meaning}: lower end of the range that contains the {what}"
-    if name == high_name(base):
-        return f"{meaning}: upper end of the range that contains the {what}"
+    if name in (low_name(base), high_name(base)):
+        end = "lower" if name == low_name(base) else "upper"
+        return f"{meaning}: {end} end of the range that contains the {what}"
     if name == missing_name(base):
         return f"{meaning}: number of rows of the box without a value"
     return "number of the box: its rows share all ranges" if name == BOX else ""
@@ -84,14 +83,11 @@ def promises_in_sql(manifest: Manifest, *, in_parts: bool) -> str:
     return write_promises(list(zip_longest(manifest.findings, claims)), rows)
 
 
-MOST_NAMES, LONGEST_NAME = 12, 60  # columns on a line of the README, and letters of a name
+MOST_NAMES, LONGEST_NAME, STATA_NAME = 12, 60, 32  # columns on a line of the README, letters of a name, also in Stata
 
 
 def write_readme(manifest: Manifest, language: str = ENGLISH) -> str:
-    """Return what the columns of a release mean, for an analyst who sees it for the first time.
-
-    Only the manifest and the names of the listed files are used, so that whoever has them can write the same text.
-    """
+    """Return what the columns mean, for an analyst who sees them first; whoever has the manifest writes the same."""
     told, names = [], [column.name for column in manifest.released]
     groups = _columns_by_meaning(manifest)
     for meaning, columns in groups.items():
@@ -167,15 +163,12 @@ def _ways_to_estimate(manifest: Manifest, ranges: Sequence[str]) -> list[str]:
         return lines
     low, high = low_name(shown), high_name(shown)
     read = f'read.csv("{CSV}")' if CSV in manifest.files else f'arrow::read_parquet("{PARQUET}")'
-    lines += ["Bounds of a mean over the released rows in other programs:"]
-    lines += [f'  pandas  pandas.read_parquet("{PARQUET}")[["{low}", "{high}"]].mean()']
-    lines += [f'  R       colMeans({read}[c("{low}", "{high}")])']
+    pandas = f'  pandas  pandas.read_parquet("{PARQUET}")[["{low}", "{high}"]].mean()'
+    r = f'  R       colMeans({read}[c("{low}", "{high}")])'
+    lines += ["Bounds of a mean over the released rows in other programs:", pandas, r]
     if CSV in manifest.files and len(high) <= STATA_NAME:
         lines += [f"  Stata   import delimited {CSV}, case(preserve)", f"          mean {low} {high}"]
     return lines
-
-
-STATA_NAME = 32  # letters of a name in Stata
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -411,12 +404,12 @@ def _seal(fresh: Path, manifest: Manifest, files: Mapping[str, bytes], language:
     """Write the other files of a bundle next to its rows, the manifest last; ``known`` checksums are not repeated."""
     for name, content in files.items():
         write_whole(fresh / name, partial(_write_content, content))
-    in_parts = (fresh / PARQUET).is_dir()
-    write_whole(fresh / PROMISES, partial(_write_content, promises_in_sql(manifest, in_parts=in_parts).encode()))
+    promises = promises_in_sql(manifest, in_parts=(fresh / PARQUET).is_dir())
+    write_whole(fresh / PROMISES, partial(_write_content, promises.encode()))
     sums = {name: known.get(name) or sha256(fresh / name) for name in place.files_in(fresh)}
-    bound = replace(manifest, files=sums)
-    write_whole(fresh / README, partial(_write_content, write_readme(bound, language).encode()))
-    bound = replace(manifest, files={**bound.files, README: sha256(fresh / README)})
+    readme = write_readme(replace(manifest, files=sums), language)
+    write_whole(fresh / README, partial(_write_content, readme.encode()))
+    bound = replace(manifest, files={**sums, README: sha256(fresh / README)})
     write_whole(fresh / MANIFEST, partial(_write_content, bound.to_json().encode()))
 
 

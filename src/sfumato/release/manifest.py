@@ -428,10 +428,6 @@ def _from_mapping(record: dict[str, Any]) -> Manifest | None:
     return manifest if _has_right_types(manifest) else None
 
 
-def _counts(manifest: Manifest) -> tuple[int, ...]:
-    return manifest.rows_in or 0, manifest.people_in or 0, manifest.rows_out, manifest.format
-
-
 def _has_right_types(manifest: Manifest) -> bool:
     """Return whether every field has the type that it is declared with: a dataclass takes anything."""
     texts = [manifest.version, manifest.method, manifest.edges or "", *manifest.files, *manifest.files.values()]
@@ -443,9 +439,10 @@ def _has_right_types(manifest: Manifest) -> bool:
     texts += [text for one in manifest.findings for text in (one.claim, one.found, one.fix, one.kind)]
     mappings = [manifest.options, manifest.notes, *(one.parameters or {} for one in manifest.claims)]
     truths = [*(one.held for one in manifest.findings), *(column.pseudonym for column in manifest.columns)]
+    counts = (manifest.rows_in or 0, manifest.people_in or 0, manifest.rows_out, manifest.format)
     return (
         all(isinstance(text, str) for text in texts)
         and all(isinstance(mapping, Mapping) for mapping in mappings)
         and all(isinstance(truth, bool) for truth in truths)
-        and all(type(rows) is int and rows >= 0 for rows in _counts(manifest))
+        and all(type(rows) is int and rows >= 0 for rows in counts)
     )

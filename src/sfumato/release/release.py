@@ -121,8 +121,7 @@ class Release(ReleasedFrames):
         unweighted : bool, default False
             Count every record once, even if the release has sampling weights.
         domain : mapping of str to pair, optional
-            Range of columns that you know, such as ``{"income": (0, 1e6)}``, besides the declared domains. If rows were
-            suppressed, the interval then covers them too; without a domain only that of counts and quantiles does.
+            Range of columns that you know, such as ``{"income": (0, 1e6)}``: the interval then covers suppressed rows.
         budget : EstimateBudget, optional
             Limit of time and gap. With a smaller budget the interval is wider, but still guaranteed.
         confidence : float, optional
