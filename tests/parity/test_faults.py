@@ -146,7 +146,7 @@ def test_a_file_that_may_not_be_read(source, monkeypatch):
     def denied(*arguments, **options):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(pq, "read_schema", denied)  # the tests may run as root, who may read everything
+    monkeypatch.setattr(pq, "read_metadata", denied)  # the tests may run as root, who may read everything
     with pytest.raises(ReadError, match="permission denied"):
         sf.Boxes(k=5).release(source, schema=ROLES, engine=SMALL)
 

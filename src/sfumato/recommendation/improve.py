@@ -80,6 +80,12 @@ class Improvement:
         The release of all rows with the change that passed, or None if no change did.
     verdict : str
         What was found, in one sentence.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> sf.Improvement(steps=(), release=None).release is None
+    True
     """
 
     steps: tuple[ImprovementStep, ...]

@@ -72,6 +72,13 @@ class EvidencePack:
         Language of the page, such as "en" or "de".
     page : str
         The document as HTML, to be printed from a browser.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
+    >>> release.evidence(recipient="University X", purpose="study Y").recipient
+    'University X'
     """
 
     name: str

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.plan.claims.containment import AtMostNames
 from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.claims.groups import Diversity, KAnonymity
@@ -47,6 +48,8 @@ CLAIMS: list[Claim[Any]] = [
     *(SampledPrivacy(epsilon=1.0, delta=1e-2, beta=0.6, k=k, columns=GROUP) for k in (1, 30)),
     SampledPrivacy(epsilon=1.0, delta=0.99, beta=0.6, k=1, columns=ALL),
     *(ColumnsAllowed(names=names) for names in (GROUP, ALL)),
+    *(MeasuredPrivacy(epsilon=1.0, delta=d, rho=0.03, columns=ALL) for d in (1e-9, 1e-3)),
+    MeasuredPrivacy(epsilon=1.0, delta=1e-3, rho=0.03, columns=GROUP),
     *(Pseudonyms(column=column, one_row_each=once) for column in ("p", "it's") for once in (True, False)),
     *(SharedHistory(k=k, columns=("it's",), column="p", facts=f) for k in (1, 2, 4) for f in (None, 1, 2, 3)),
 ]
@@ -97,7 +100,9 @@ def test_every_claim_is_counted_alike_whether_it_holds_or_not(seed, tmp_path):
     for claim, finding, (promise, required, counted, holds) in zip(CLAIMS, findings, found, strict=True):
         assert (promise, holds) == (finding.claim, finding.held), claim
         assert required
-        if not (isinstance(claim, ColumnsAllowed) and not holds):  # findings name the column of both ends once
+        if not (
+            isinstance(claim, ColumnsAllowed | MeasuredPrivacy) and not holds
+        ):  # findings name the column of both ends once
             assert counted == finding.found, claim
 
 

@@ -16,8 +16,11 @@ from functools import lru_cache
 from typing import ClassVar
 
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names
+from sfumato.plan.recount_sql import ReleasedRows, SqlRecount, literal
 
 ROUNDS = 90  # halvings of an interval: more than the bits of a number
+
+UNSEEN = "; that the noise was drawn so is stated, the rows alone cannot show it"
 
 
 def delta_of(rho: float, epsilon: float) -> float:
@@ -134,6 +137,11 @@ class MeasuredPrivacy(Claim[ReleasedForm]):
             epsilon=epsilon, delta=delta, rho=rho, columns=columns, rows_per_person=rows_per_person, chance=chance
         )
 
+    @property
+    def _measured(self) -> str:
+        delta = delta_of(self.rho, self.epsilon) + self.chance
+        return f"measurements of rho = {self.rho:.4g}, which is delta {delta:.3g} at this epsilon"
+
     def tally(self, evidence: Evidence) -> ReleasedForm:
         return ReleasedForm(frozenset(evidence.released.names), evidence.released.rows)
 
@@ -146,10 +154,20 @@ class MeasuredPrivacy(Claim[ReleasedForm]):
         return self.report(
             claim=f"({self.epsilon:g}, {self.delta:g})-differentially private for one {unit}",
             held=not others and delta <= self.delta * (1.0 + 1e-9),
-            found=f"measurements of rho = {self.rho:.4g}, which is delta {delta:.3g} at this epsilon"
-            + (f"; also {format_names(others)}" if others else "")
-            + "; that the noise was drawn so is stated, the rows alone cannot show it",
+            found=self._measured + (f"; also {format_names(others)}" if others else "") + UNSEEN,
             fix="report this: the method has a fault",
+        )
+
+    def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount:
+        """Return the recount of the form; δ follows from ρ and ε alone, and the noise cannot be seen."""
+        delta = delta_of(self.rho, self.epsilon) + self.chance
+        others = f"NOT name IN ({', '.join(map(literal, self.columns))})"
+        return SqlRecount(
+            required=f"no other column than these {len(self.columns):,}, and delta at most {self.delta:g}",
+            counted=f"{literal(self._measured)} || coalesce({literal('; also ')} || string_agg(name, ', ' "
+            f"ORDER BY name) FILTER (WHERE {others}), '') || {literal(UNSEEN)}",
+            holds=f"count(*) FILTER (WHERE {others}) = 0 AND {delta!r} <= {self.delta * (1.0 + 1e-9)!r}",
+            queries={"names": rows.schema_names()},
         )
 
     def count_people(self, person: str) -> MeasuredPrivacy:
