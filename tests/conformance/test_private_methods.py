@@ -116,6 +116,16 @@ def test_a_bundle_is_verified_and_says_what_cannot_be_recounted(method, tmp_path
     assert "differentially private" in sf.read_release(tmp_path / "out").manifest.guarantee
 
 
+def test_the_type_of_a_removed_column_is_not_told(method):
+    """One identifier with a letter would otherwise make all of them text."""
+    kinds = set()
+    for last in (7, "A7"):
+        table = people().assign(number=[str(one) if isinstance(last, str) else one for one in (*range(ROWS - 1), last)])
+        release = method.release(table, schema={**ROLES, "number": "identifier"})
+        kinds |= {column.kind for column in release.manifest.columns if column.name == "number"}
+    assert len(kinds) == 1
+
+
 def test_the_unit_is_the_person_with_limited_rows(method):
     table = people()
     table["who"] = np.arange(ROWS) // 3

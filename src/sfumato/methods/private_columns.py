@@ -210,6 +210,8 @@ def _declared_columns(schema: Schema, table: Table, *, is_typed: bool) -> list[C
 
 def _kind(column: Column, table: Table, *, is_typed: bool) -> Kind:
     """Return the kind of a column by what is declared, or by the type that it was given with."""
+    if column.role in (Role.IDENTIFIER, Role.PERSON):
+        return Kind.NOMINAL  # not released: its type would tell of cells
     if column.order:
         return Kind.ORDERED
     if column.kind is not None:
@@ -217,8 +219,6 @@ def _kind(column: Column, table: Table, *, is_typed: bool) -> Kind:
     cells = table.arrow.schema.field(column.name).type
     if column.domain is not None:
         return _kind_of_numbers(cells) if is_typed else Kind.CONTINUOUS
-    if column.role in (Role.IDENTIFIER, Role.PERSON):
-        return table.kinds[column.name]
     if not is_typed:
         raise SchemaError(
             f"The type of column {column.name!r} must be declared: in a text file it is read off the cells.",
@@ -241,7 +241,7 @@ def _kind_of_numbers(cells: pa.DataType) -> Kind:
 
 def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     if column.role in (Role.IDENTIFIER, Role.PERSON):
-        return cells
+        return _texts(cells)
     if column.kind is Kind.ORDERED and column.order:
         ordered = order_categories(_texts(cells), column.order)
         if ordered.num_chunks:

@@ -103,16 +103,18 @@ class TestCells:
 
 
 class TestFound:
+    """An empty size is taken for one of the column in 1 % of the searches: four of nine are so with probability 1e-6."""
+
     def test_ends_are_powers_of_two_around_the_numbers(self):
         numbers = np.random.default_rng(0).lognormal(5, 0.5, 5000)
-        found = find_ends(as_table({"x": numbers}), "x", rho=0.1, rows_per_person=1)
-        assert np.log2(found.low).is_integer()
-        assert found.low <= np.quantile(numbers, 0.02)
-        assert found.high >= np.quantile(numbers, 0.98)
+        found = [find_ends(as_table({"x": numbers}), "x", rho=0.1, rows_per_person=1) for _ in range(9)]
+        assert all(one.low <= np.quantile(numbers, 0.02) for one in found)
+        assert all(one.high >= np.quantile(numbers, 0.98) for one in found)
+        assert sum(one.low > 0.0 and np.log2(one.low).is_integer() for one in found) >= 6
 
     def test_negative_numbers_and_zeros(self):
-        found = find_ends(as_table({"x": [-5.0, 0.0, 3.0] * 500}), "x", rho=0.1, rows_per_person=1)
-        assert (found.low, found.high) == (-8.0, 4.0)
+        found = [find_ends(as_table({"x": [-5.0, 0.0, 3.0] * 500}), "x", rho=0.1, rows_per_person=1) for _ in range(9)]
+        assert sum((one.low, one.high) == (-8.0, 4.0) for one in found) >= 6
 
     def test_a_category_of_one_person_is_not_found(self):
         words = ["common"] * 3000 + ["rare"]
