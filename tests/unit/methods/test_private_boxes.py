@@ -103,7 +103,7 @@ class TestCells:
 
 
 class TestFound:
-    """An empty size is taken for one of the column in 1 % of the searches: four of nine are so with probability 1e-6."""
+    """An empty size is taken for one of the column in 1 % of searches: four of nine are with probability 1e-6."""
 
     def test_ends_are_powers_of_two_around_the_numbers(self):
         numbers = np.random.default_rng(0).lognormal(5, 0.5, 5000)
