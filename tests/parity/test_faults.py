@@ -98,7 +98,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
             os.kill(os.getpid(), signal.SIGKILL)
 
         phases = [(session, "rows_of"), (engine.DuckDBScan, "take"), (blocks._BlockWriter, "close"),
-            (parts, "_write_parquet"), (session.Recount, "finding"), (session, "write_parts")]
+            (parts, "_write_parquet"), (session.TallyFiles, "create"), (session, "write_parts")]
         for owner, name in phases:
             child = os.fork()
             if not child:
@@ -114,7 +114,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=os.environ, check=True
     )
     lines = run.stdout.splitlines()
-    names = ("rows_of", "take", "close", "_write_parquet", "finding", "write_parts")
+    names = ("rows_of", "take", "close", "_write_parquet", "create", "write_parts")
     assert [line for line in lines if line.startswith(names)] == [f"{name} -9" for name in names]
     left = [line for line in lines if line.startswith(".out")]
     assert len(left) >= len(names), "each killed run leaves its folder"

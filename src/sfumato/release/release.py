@@ -397,7 +397,7 @@ class Release(ReleasedFrames):
         >>> release = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"})
         >>> folder = release.write("out")
         >>> sorted(path.name for path in folder.iterdir())[:4]
-        ['README.txt', 'codebook.csv', 'manifest.json', 'released.csv']
+        ['README.txt', 'codebook.csv', 'manifest.json', 'promises.sql']
         """
         require_choice(csv_formulas, name="csv_formulas", choices=("keep", "escape"))
         if language != ENGLISH:

@@ -49,7 +49,7 @@ class DuckDB(Engine):
     >>> people = {"x": np.random.default_rng(0).normal(size=500)}
     >>> release = sf.Boxes(k=5).release(people, schema={"x": "quasi"}, engine=sf.DuckDB(memory="1GB"), into="large")
     >>> sorted(path.name for path in __import__("pathlib").Path("large").iterdir())
-    ['README.txt', 'codebook.csv', 'manifest.json', 'released.parquet', 'report.html', 'report.json']
+    ['README.txt', 'codebook.csv', 'manifest.json', 'promises.sql', 'released.parquet', 'report.html', 'report.json']
     """
 
     name: ClassVar[str] = "duckdb"

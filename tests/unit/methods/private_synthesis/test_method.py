@@ -42,12 +42,18 @@ class TestRelease:
         assert frame.income.between(0.0, 10_000.0).all()
         assert set(frame.sex.dropna()) <= {"f", "m", "x"}
 
-    def test_relations_between_columns_are_kept(self, people, release):
-        frame = release.to_pandas(midpoints=True)
-        assert abs(frame.age.mean() - people.age.mean()) < 2.0
-        assert abs(len(frame) - len(people)) < 200
-        assert (frame.age[frame.retired.astype(bool)] > 60).mean() > 0.95
-        assert 0.1 < frame.age.corr(frame.income) < 0.5  # 0.34 in the original, 0 if columns were independent
+    def test_relations_between_columns_are_kept(self, people):
+        """Which pairs are measured is random, so the median of five releases is judged."""
+        method = sf.PrivateSynthesis(epsilon=2.0)
+        frames = [method.release(people, schema=SCHEMA).to_pandas(midpoints=True) for _ in range(5)]
+
+        def median(figure):
+            return float(np.median([figure(frame) for frame in frames]))
+
+        assert abs(median(lambda frame: frame.age.mean()) - people.age.mean()) < 2.0
+        assert abs(median(len) - len(people)) < 200
+        assert median(lambda frame: (frame.age[frame.retired.astype(bool)] > 60).mean()) > 0.95
+        assert 0.1 < median(lambda frame: frame.age.corr(frame.income)) < 0.5  # 0.34 in the original, 0 if independent
 
     def test_no_row_is_that_of_a_person(self, people, release):
         assert set(release.manifest.altered) == set(people)
