@@ -371,11 +371,11 @@ class Claim(ABC, Generic[T]):
         """Judge the claim by the tally of all blocks, settled or not."""
 
     def recount_in_sql(self, rows: ReleasedRows) -> SqlRecount | None:
-        """Return the recount as SQL over the released rows; None if only a model can judge it.
+        """Return the recount as SQL over the released rows, or None: then promises.sql says that verify computes it.
 
-        It counts what ``tally`` counts and finds what ``finding`` says. Every claim that is ``recountable`` has it.
+        It counts what ``tally`` counts and finds what ``finding`` says.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say its recount in SQL")
+        return None
 
     def report(self, *, claim: str, held: bool, found: str, fix: str = "") -> Finding:
         """Return a finding of the claim's kind."""

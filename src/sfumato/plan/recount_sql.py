@@ -195,4 +195,4 @@ def _write_promise(finding: Told, claim: Any, rows: ReleasedRows) -> str:
 def _reason(claim: Any) -> str:
     if claim is None or claim.needs_original:
         return "the released rows alone do not show it, it was verified when the release was made"
-    return "it is an estimate by a model, and not a count; sfumato verify computes it"
+    return "it is no plain count of rows, sfumato verify computes it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,20 @@ def test_every_recorded_claim_says_its_sql():
     for name, module in RECORDED.items():
         kind = getattr(__import__(module, fromlist=[name]), name)
         assert kind.recount_in_sql is not Claim.recount_in_sql, name
+
+
+def test_a_claim_of_another_package_needs_no_sql(tmp_path):
+    @dataclass(frozen=True, kw_only=True)
+    class FewRows(ColumnsAllowed):
+        recount_in_sql = Claim.recount_in_sql
+
+    table = table_of(0)
+    pq.write_table(table.arrow, tmp_path / "released.parquet")
+    claim = FewRows(names=ALL)
+    finding = claim.measure(Evidence(table, table.select([]), np.arange(table.rows)))
+    text = write_promises([(finding, claim)], ReleasedRows(path="released.parquet", kinds=table.kinds))
+    assert "sfumato verify computes it" in text
+    assert run_queries(text, tmp_path) == []
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
 import sfumato as sf
 
@@ -109,7 +108,7 @@ class TestEstimates:
         schema = {"x": {"role": "quasi", "domain": [0, 19]}, "g": "quasi"}
         truths = {"mean(x)": x.mean(), "count(x < 5)": (x < 5).sum(), 'count(x < 5 and g = "b")': None}
         truths['count(x < 5 and g = "b")'] = ((x < 5) & (people.g == "b")).sum()
-        hits, halves, runs = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0), 100
+        hits, halves, runs = dict.fromkeys(truths, 0), dict.fromkeys(truths, 0), 200
         for _ in range(runs):
             release = sf.PrivateSynthesis(epsilon=1.0).release(people, schema=schema)
             for question, truth in truths.items():
@@ -117,7 +116,7 @@ class TestEstimates:
                 hits[question] += one.low <= truth <= one.high
                 narrow = 0.15 * (one.high - one.low)
                 halves[question] += abs(one.value - truth) <= narrow
-        least = binom.ppf(1e-5, runs, 0.95)
+        least = 0.87 * runs  # 0.95 expected, and less than 0.87 by chance in fewer than 1 of 10,000 tests
         assert min(hits.values()) >= least
         assert halves["count(x < 5)"] < least  # control: intervals of a third of the width would be seen to fail
 
