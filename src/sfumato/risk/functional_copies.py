@@ -58,6 +58,7 @@ EXACT = 1e-7  # relative error of a linear combination that is one
 NEARLY_ALL = 0.98  # share of the rows in which it must be
 ROUNDED = 0.55  # error of a rounded combination, in units of the last digit
 MOST_ROUNDED = 0.003  # share of the variance that rounding may leave
+UNBOUNDED = 1e9  # error, in standard deviations, whose square is still a number; a larger one says nothing either
 BLURRED = 2  # times that the rows of a value may be apart in the order of a column of which it is a range
 
 
@@ -299,12 +300,13 @@ def _linear_relations(
     if len(matrix) < max(FEWEST_ROWS, len(numeric)):
         return
     largest = np.abs(matrix).max(axis=0)
-    digits = np.array([_last_digit(column) for column in matrix.T]) / np.where(largest > 0.0, largest, 1.0)
-    matrix = matrix / np.where(largest > 0.0, largest, 1.0)  # so that squares do not overflow
+    scale = np.where(largest > 0.0, largest, 1.0)
+    digits = _quotients(np.array([_last_digit(column) for column in matrix.T]), scale)
+    matrix = matrix / scale  # so that squares do not overflow
     yield from _combinations(numeric, matrix, np.broadcast_to(digits, matrix.shape), exact)
     positive = np.flatnonzero((matrix > 0.0).all(axis=0))
-    factors = matrix[:, positive]
-    yield from _combinations([numeric[place] for place in positive], np.log(factors), digits[positive] / factors, exact)
+    names, factors = [numeric[place] for place in positive], matrix[:, positive]
+    yield from _combinations(names, np.log(factors), _quotients(digits[positive], factors), exact)
 
 
 def _combinations(
@@ -314,12 +316,12 @@ def _combinations(
     matrix = matrix - matrix.mean(axis=0)
     varied = np.flatnonzero((spread := np.sqrt((matrix**2).mean(axis=0))) > 0.0)
     names, matrix = [numeric[place] for place in varied], matrix[:, varied] / spread[varied]
-    errors = ROUNDED * digits[:, varied] / spread[varied]
+    errors = _quotients(ROUNDED * digits[:, varied], spread[varied])
     products = matrix.T @ matrix / len(matrix)
     is_exact = np.isin(names, list(exact))
     for place, name in enumerate(names):
         others = [int(other) for other in np.flatnonzero(is_exact | is_exact[place]) if other != place]
-        rounded = float((errors[:, place] ** 2).mean()) / 3.0  # variance of an error that is uniform
+        rounded = float(np.square(np.minimum(errors[:, place], UNBOUNDED)).mean()) / 3.0  # of a uniform error
         error, rounded = (errors[:, place], rounded) if rounded < MOST_ROUNDED else (EXACT, 0.0)
         for terms in _linear_terms(products, place, others, max(rounded, NEARLY_LINEAR)):
             weights = np.linalg.lstsq(matrix[:, terms], matrix[:, place], rcond=None)[0]
@@ -330,8 +332,15 @@ def _combinations(
 
 def _last_digit(numbers: NDArray[np.float64]) -> float:
     """Return the power of ten, 1 or less, of which all numbers are multiples; 0 if they have many digits."""
-    units = (10.0**-digits for digits in range(7))
-    return next((unit for unit in units if bool((np.abs(numbers / unit - np.rint(numbers / unit)) < 1e-6).all())), 0.0)
+    fractions = np.modf(numbers)[0]  # of numbers as large as 1e308, too
+    multiples = ((10.0**-digits, fractions * 10.0**digits) for digits in range(7))
+    return next((unit for unit, counts in multiples if bool((np.abs(counts - np.rint(counts)) < 1e-6).all())), 0.0)
+
+
+def _quotients(units: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return units in terms of sizes; infinity where no floating-point number is large enough."""
+    with np.errstate(over="ignore"):
+        return np.asarray(units / sizes)
 
 
 def _mostly_known(numbers: NDArray[np.float64]) -> bool:

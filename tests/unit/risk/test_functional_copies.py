@@ -156,3 +156,22 @@ def test_many_columns_are_compared_once_each_and_the_warning_stays_short():
     with pytest.warns(sf.SfumatoWarning, match="and 292 more") as told:
         find_exact_copies(schema, as_table(table), [*copies, "other"])
     assert max(len(str(one.message)) for one in told) < 1000
+
+
+EXTREMES = {
+    "halves beside 1e308": lambda draw: np.where(np.arange(N) % 2, 1e308, 0.5) * draw.uniform(0.5, 1, N).round(1),
+    "all sizes below 1": lambda draw: 10.0 ** -draw.integers(0, 308, N),
+    "one subnormal number": lambda draw: np.where(np.arange(N) == 3, 5e-324, draw.uniform(1, 2, N).round(1)),
+    "only subnormal numbers": lambda draw: draw.integers(1, 9, N) * 5e-324,
+    "one tiny number": lambda draw: np.where(np.arange(N) == 3, 1e-300, draw.integers(1, 9, N)),
+}
+
+
+@pytest.mark.parametrize("one", EXTREMES)
+@pytest.mark.parametrize("other", EXTREMES)
+def test_the_smallest_and_largest_numbers_are_compared_without_a_warning_of_numpy(one: str, other: str) -> None:
+    draw = np.random.default_rng(3)
+    table = people().assign(x=EXTREMES[one](draw), y=EXTREMES[other](draw))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        find_copies(as_table(table), ["income", "y"], ["age", "x"])
