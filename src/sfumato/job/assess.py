@@ -196,7 +196,8 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     assert wishes is not None
     randomness = Randomness(wishes.options.seed)
     quasi, released = manifest.names(Role.QUASI), work.released.kinds
-    together = [name for name in released if original_name(name, released) in quasi]
+    known = [column.name for column in manifest.columns]
+    together = [name for name in released if original_name(name, released, known) in quasi]
     sample = session.sample(work, SAMPLED, together, randomness.stream("sampled people"))
     subject = pair_release(
         job.source.table if in_memory else sample.pairs.original,

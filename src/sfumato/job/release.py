@@ -329,7 +329,8 @@ def _before(plan: Plan, survey: Survey, manifest: Manifest, randomness: Randomne
     sample = survey.sample.table
     if sample.rows > SHOWN_ROWS:
         sample = sample.take(randomness.stream("rows for the report").choice(sample.rows, SHOWN_ROWS, replace=False))
-    known = [name for name in original_names([one.name for one in manifest.released]) if name in sample.kinds]
+    shown = original_names([one.name for one in manifest.released], sample.kinds)
+    known = [name for name in shown if name in sample.kinds]
     return safe_shares(sample, known[:SHOWN_COLUMNS], least_people(manifest.options.get("k")))
 
 
@@ -389,8 +390,8 @@ def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any
 def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
     """Raise if all quasi-identifiers are released unaltered and no promise about groups covers any of them."""
     released = work.released.kinds
-    covered = {original_name(name, released) for claim in plan.claims for name in claim.protects}
-    quasi = schema.names(Role.QUASI)
+    known, quasi = [column.name for column in schema.columns], schema.names(Role.QUASI)
+    covered = {original_name(name, released, known) for claim in plan.claims for name in claim.protects}
     exposed = [name for name in quasi if name in verified.unaltered and name not in covered]
     safe = [name for name in quasi if name not in released or name in verified.altered or name in covered]
     if exposed and not safe:

@@ -286,6 +286,7 @@ class Analysis:
             nodes=None if manifest is None else manifest.nodes,
             numbered=manifest is None or _numbers_boxes(manifest),
             from_text=self.from_text,
+            known=None if manifest is None else {column.name for column in manifest.columns},
         )
         domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
         domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}

@@ -356,7 +356,7 @@ def released_columns(
         raise OptionError("Intervals need midpoints, ends or both.", found="neither", fix="midpoints=True")
     if not midpoints:
         return released.arrow
-    boxed = [name for name in names if is_interval(name, released.kinds) and name not in released.kinds]
+    boxed = [name for name in names if is_interval(name, released.kinds)]
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     first = {low_name(name): name for name in boxed}
     hidden = {end for name in boxed for end in interval_names(name)} if not with_ends else set()

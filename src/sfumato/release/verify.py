@@ -280,7 +280,7 @@ class ColumnChanges:
             return cls({name: ALTERED for name in known if name in evidence.original.kinds})
         shared = [name for name in evidence.released.names if name in evidence.original.kinds]
         before = evidence.original.select(shared).take(evidence.origin)
-        ranges = [name for name in evidence.original.names if name not in released and is_interval(name, released)]
+        ranges = [name for name in evidence.original.names if is_interval(name, released)]
         return cls(
             {name: _compare_column(name, before, evidence) for name in shared}
             | {

@@ -158,7 +158,7 @@ def _declare_released(declared: ColumnTypes, released: Table) -> ColumnTypes:
     types, comments = {}, {}
     arrow = released.arrow.schema
     for name in released.names:
-        origin = original_name(name, released.kinds)
+        origin = original_name(name, released.kinds, declared.types)
         kind = declared.types.get(origin)
         counts = name == missing_name(origin) and name != origin
         if kind and not counts and _can_hold(kind, arrow.field(name).type):

@@ -113,6 +113,7 @@ class CountedBoxes:
         sets: Collection[str] | None = None,
         nodes: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
         numbered: bool = True,
+        known: Collection[str] | None = None,
         from_text: bool = False,
     ) -> CountedBoxes:
         """Read columns of a released table: ``x_low`` and ``x_high`` (and ``x_missing``), or ``x`` itself.
@@ -122,9 +123,10 @@ class CountedBoxes:
         ``numbered`` says whether a column ``box`` numbers the boxes. If a column has missing cells and the boxes are
         not numbered, it is open how many boxes look alike. ``pooled`` says that only the total weight of each box, and
         its range if it is released, are those of the original (:mod:`.weighted_boxes`). ``from_text`` says that the
-        rows are those of a text file, which does not tell a category such as NA from a missing one.
+        rows are those of a text file, which does not tell a category such as NA from a missing one. ``known`` are the
+        columns of the original, if they are known: they are no ends of intervals, whatever they are called.
         """
-        rows = released.counted(find_needed(released, columns, sets or (), weight, pooled=pooled))
+        rows = released.counted(find_needed(released, columns, sets or (), weight, known, pooled=pooled))
         released, repeats = rows.table, rows.count
         read = {
             name: read_nodes(released, name, nodes[name])
@@ -135,7 +137,7 @@ class CountedBoxes:
         row_weight = np.ones(released.rows) if weight is None else read_weights(released, weight)
         keys = [key for column in read.values() for key in column.keys]
         by_box = pooled or any(column.missing is not None for column in read.values())
-        boxes = _ReleasedBoxes.of(released, repeats, sets or (), numbered=numbered) if by_box else None
+        boxes = _ReleasedBoxes.of(released, repeats, sets or (), known, numbered=numbered) if by_box else None
         labels = labels_of([*keys, *(boxes.keys if boxes else ())], released.rows)
         _, first = np.unique(labels, return_index=True)
         count = np.bincount(labels, weights=repeats, minlength=len(first)).astype(np.int64)
@@ -324,10 +326,16 @@ class _ReleasedBoxes:
 
     @classmethod
     def of(
-        cls, released: Table, repeats: NDArray[np.int64], sets: Collection[str], *, numbered: bool
+        cls,
+        released: Table,
+        repeats: NDArray[np.int64],
+        sets: Collection[str],
+        known: Collection[str] | None,
+        *,
+        numbered: bool,
     ) -> _ReleasedBoxes:
         """Use the column ``box`` if it numbers boxes: then its rows are the same in all that a box has in common."""
-        shared = tuple(released.coded(name) for name in box_columns(released.names, sets))
+        shared = tuple(released.coded(name) for name in box_columns(released.names, sets, known))
         if numbered and BOX in released.kinds:
             number = released.coded(BOX)
             if len(np.unique(labels_of([number, *shared], released.rows))) == number.size:

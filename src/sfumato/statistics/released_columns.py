@@ -21,6 +21,7 @@ from sfumato.table.intervals import (
     Intervals,
     Member,
     box_columns,
+    has_ends,
     interval_names,
     is_interval,
     low_name,
@@ -34,16 +35,22 @@ from sfumato.table.table import Table
 
 
 def find_needed(
-    released: Table, columns: Sequence[str], sets: Collection[str], weight: str | None, *, pooled: bool
+    released: Table,
+    columns: Sequence[str],
+    sets: Collection[str],
+    weight: str | None,
+    known: Collection[str] | None,
+    *,
+    pooled: bool,
 ) -> tuple[str, ...]:
     """Return the released columns that these columns are read from, with what tells their boxes apart."""
     for column in columns:
         if column not in released.kinds and not is_interval(column, released.kinds):
-            names = ", ".join(map(repr, original_names(released.names)))
+            names = ", ".join(map(repr, original_names(released.names, known)))
             raise StatisticError(f"The release has no column {column!r}.", found=f"columns {names}")
     shown = [name for column in columns for name in (column, *interval_names(column, counts_missing=True))]
     if pooled or any(missing_name(column) in released.kinds for column in columns):
-        shown += [*box_columns(released.names, sets), BOX]
+        shown += [*box_columns(released.names, sets, known), BOX]
     needed = tuple(dict.fromkeys(name for name in [*shown, *_weight_names(weight)] if name in released.kinds))
     return needed or released.names[:1]  # a count needs the rows, whatever they hold
 
@@ -156,7 +163,7 @@ def _calendar(released: Table, name: str) -> Calendar | None:
 
 def read_weight_ends(released: Table, weight: str | None) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the range of the weights of each row's box, if the release shows it."""
-    if weight is None or not is_interval(weight, released.kinds):
+    if weight is None or not has_ends(weight, released.kinds):
         return None
     low, high = (released.numbers(name) for name in interval_names(weight))
     if not (np.isfinite(low) & np.isfinite(high) & (low >= 0.0) & (low <= high)).all():

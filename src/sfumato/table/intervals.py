@@ -84,7 +84,16 @@ def require_free_names(intervals: Collection[str], names: Collection[str]) -> No
 
 
 def is_interval(name: str, released: Collection[str]) -> bool:
-    """Return whether the column is released as an interval, given the names of the released columns."""
+    """Return whether the column is released as an interval, given the names of the released columns.
+
+    A column that is released under its own name is none: the original may have columns called ``x``, ``x_low`` and
+    ``x_high``, and the mean of the sampling weights of a box has their range beside it.
+    """
+    return name not in released and has_ends(name, released)
+
+
+def has_ends(name: str, released: Collection[str]) -> bool:
+    """Return whether there are columns called like the ends of this one."""
     return low_name(name) in released and high_name(name) in released
 
 
@@ -94,9 +103,11 @@ def original_name(name: str, released: Collection[str], known: Collection[str] |
     ``known`` are the columns of the original, if they are known: an original may have columns called ``x_low`` and
     ``x_high`` of its own.
     """
+    if known is not None and name in known:
+        return name
     for ending in (LOW, HIGH, MISSING_COUNT):
         base = name.removesuffix(ending)
-        if base != name and is_interval(base, released) and (known is None or base in known):
+        if base != name and has_ends(base, released) and (known is None or base in known):
             return base
     return name
 
@@ -107,13 +118,16 @@ def original_names(released: Sequence[str], known: Collection[str] | None = None
     return tuple(dict.fromkeys(original_name(name, present, known) for name in released))
 
 
-def box_columns(released: Sequence[str], sets: Collection[str] = ()) -> tuple[str, ...]:
+def box_columns(
+    released: Sequence[str], sets: Collection[str] = (), known: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Return the columns, apart from ``box``, that are the same in all rows of a box; different boxes may look alike.
 
     These are all ends of intervals, the counts of missing values, and the columns that are known to be ``sets``.
+    ``known`` are the columns of the original, as above.
     """
     present = frozenset(released)
-    bases = [name for name in original_names(released) if is_interval(name, present)]
+    bases = [name for name in original_names(released, known) if is_interval(name, present)]
     ends = [key for base in bases for key in interval_names(base, counts_missing=True) if key in present]
     return (*ends, *(name for name in released if name in sets))
 

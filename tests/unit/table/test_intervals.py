@@ -1,10 +1,16 @@
-"""Sets of categories as text can always be read back."""
+"""Sets of categories as text can always be read back, and ranges are not taken for columns of the original."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.table.intervals import ANY, format_set, is_member, parse_set, shorten_set
 
 NAMES = ["a", "a|b", "\\", "\\|", "(missing)", "\\(missing)", "", "|", "(any)", "\\(any)", "(any)|(missing)"]
@@ -43,3 +49,58 @@ def test_any_value_has_a_name_that_no_category_takes():
     assert format_set(["(any)"]) == "\\(any)"
     assert parse_set("(any)") == (ANY,)
     assert parse_set("\\(any)") == ("(any)",)
+
+
+def own_names() -> pd.DataFrame:
+    """People with columns that are called like the ends of a range: they are columns of their own."""
+    draw = np.random.default_rng(2)
+    age = draw.integers(18, 90, 300)
+    low, high = draw.integers(0, 5, 300), draw.choice(list("uvw"), 300)
+    return pd.DataFrame({"age": age, "age_low": low, "age_high": high, "town": draw.choice(list("xyz"), 300)})
+
+
+@pytest.mark.parametrize(
+    "method", [sf.Boxes(k=5), sf.Recode(k=5), sf.Generalize(k=5), sf.Suppress(k=5), sf.Noise(), sf.Microaggregate(k=5)]
+)
+def test_columns_that_are_called_like_ends_are_columns_of_their_own(method: sf.Method, tmp_path: Path) -> None:
+    roles = {"age": "other", "age_low": "quasi", "age_high": "quasi", "town": "quasi"}
+    release = method.release(own_names(), schema=roles, rows_not_people=True)
+    ages = release.table.numbers("age")
+    assert release.estimate("mean(age)").low == pytest.approx(float(ages.mean()), rel=1e-9)
+    release.write(tmp_path / "out")
+    assert sf.read_release(tmp_path / "out").estimate("max(age)").value == ages.max()
+    assert "age_high" in (tmp_path / "out" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("method", [sf.Boxes(k=5), sf.Recode(k=5), sf.Generalize(k=5)])
+def test_a_range_needs_names_that_no_column_has(method: sf.Method) -> None:
+    numbers = own_names().drop(columns="age_high").assign(age_high=range(300))
+    with pytest.raises(sf.SfumatoError, match="must not be in use"):
+        method.release(numbers, schema=dict.fromkeys(numbers, "quasi"))
+
+
+def pressures() -> pd.DataFrame:
+    draw = np.random.default_rng(1)
+    x = np.where(draw.random(400) < 0.2, np.nan, draw.normal(size=400))
+    low, high = draw.integers(60, 90, 400), draw.integers(100, 150, 400)
+    weights = draw.uniform(1, 9, 400)
+    return pd.DataFrame({"x": x, "y": draw.normal(size=400), "w": weights, "bp_low": low, "bp_high": high})
+
+
+@pytest.mark.parametrize("method", [sf.Boxes(k=5), sf.Microaggregate(k=5), sf.Recode(k=5)])
+def test_a_pair_of_columns_called_like_ends_does_not_part_boxes(method: sf.Method, tmp_path: Path) -> None:
+    people = pressures()
+    roles = {"x": "quasi", "y": "quasi", "w": "weight", "bp_low": "other", "bp_high": "other"}
+    method.release(people, schema=roles).write(tmp_path / "out")
+    release = sf.read_release(tmp_path / "out")
+    known = people[people.x.notna()]
+    truth = {
+        "mean(x)": np.average(known.x, weights=known.w),
+        "mean(bp_low)": np.average(people.bp_low, weights=people.w),
+        "count(bp_high > 120)": people.w[people.bp_high > 120].sum(),
+        "sum(w)": people.w.sum(),
+    }
+    for statistic, value in truth.items():
+        estimate = release.estimate(statistic)
+        assert estimate.low <= value <= estimate.high, statistic
+    assert {"bp_low", "bp_high"} <= set(release.names)

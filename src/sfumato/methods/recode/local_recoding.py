@@ -163,7 +163,7 @@ class LocalPlan(Plan):
     randomness: Randomness
 
     def __post_init__(self) -> None:
-        require_unused(self.released_names)
+        require_unused(released_columns(self.names, self.columns))
 
     @property
     def needs_whole_table(self) -> bool:

@@ -163,7 +163,7 @@ class RecodingPlan(Plan):
     parts: int = 1
 
     def __post_init__(self) -> None:
-        require_unused(self.released_names(self.columns))
+        require_unused(released_columns(self.columns, self.recodings))
 
     def released_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the columns that are released for these."""
@@ -240,12 +240,12 @@ def released_columns(names: Sequence[str], recodings: Iterable[Released]) -> dic
     return {name: recoded.get(name, (name,)) for name in names}
 
 
-def require_unused(released: Sequence[str]) -> None:
-    """Raise if two released columns would have the same name."""
-    repeated = sorted({name for name in released if released.count(name) > 1})
-    if repeated:
+def require_unused(released: Mapping[str, Sequence[str]]) -> None:
+    """Raise if a column would be released under the name of another one; ``released`` are the names for each column."""
+    taken = sorted(part for name, parts in released.items() for part in parts if part != name and part in released)
+    if taken:
         raise SchemaError(
             "A range is released as two columns, x_low and x_high, so these names must not be in use.",
-            found=f"{', '.join(map(repr, repeated))} already in the table",
+            found=f"{', '.join(map(repr, taken))} already in the table",
             fix="rename the columns, or release something other than a range",
         )

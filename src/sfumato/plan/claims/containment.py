@@ -21,8 +21,8 @@ from sfumato.table.intervals import (
     SEPARATOR,
     Member,
     format_member,
+    has_ends,
     high_name,
-    is_interval,
     is_member,
     low_name,
     missing_name,
@@ -137,7 +137,7 @@ class Containment(Claim[ContentCounts]):
         outside: dict[str, int] = {}
         boxes: dict[str, MissingCounts] = {}
         for name in self.columns:
-            if is_interval(name, evidence.released.kinds):
+            if self._is_range(name, evidence):
                 numbers = original.numbers(name)
                 is_outside = self._outside_range(name, evidence.released, numbers)
                 if missing_name(name) in evidence.released.kinds:
@@ -179,6 +179,10 @@ class Containment(Claim[ContentCounts]):
         return {
             format_member(value): tuple(word for word, members in nodes.items() if value in members) for value in values
         }
+
+    def _is_range(self, name: str, evidence: Evidence) -> bool:
+        """Whether a column is released as a range, or has one beside it: columns of the original are none."""
+        return has_ends(name, evidence.released.kinds) and low_name(name) not in evidence.original.kinds
 
     def _outside_range(self, name: str, released: Table, numbers: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Rows whose number is not in its interval; a missing one is, where the box counts its missing ones."""

@@ -141,7 +141,11 @@ def downcode(
 ) -> Downcoding:
     """Attack these columns of a release; ``trees`` are the generalization trees that the intruder knows."""
     words = [name for name in names if name in released.kinds and not released.kinds[name].is_numeric]
-    grouped = [BOX] if BOX in released.kinds else list(dict.fromkeys([*box_columns(released.names), *words]))
+    grouped = (
+        [BOX]
+        if BOX in released.kinds
+        else list(dict.fromkeys([*box_columns(released.names, known=original.names), *words]))
+    )
     labels = group_labels(released, grouped)
     total = NOTHING
     for name in names:
