@@ -367,7 +367,7 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         changes=utility_changes(assessment),
         decisions=decisions(release, statistics, shown.usefulness),
         notes=tuple((name, describe_value(value)) for name, value in manifest.notes.items()) if manifest else (),
-        _picture=draw(release.table, *shown.pictured) if shown.pictured else None,
+        _picture=draw(release.table, *shown.pictured, release.names) if shown.pictured else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +84,12 @@ class Picture:
     is_zoomed: bool  # whether boxes reach beyond the picture
 
 
-def draw(table: Table, x: str, y: str) -> Picture | None:
-    """Draw two columns, more people per area darker; return None if no row has values in both columns."""
-    intervals = CountedBoxes.of(table, [x, y])
+def draw(table: Table, x: str, y: str, known: Collection[str] | None = None) -> Picture | None:
+    """Draw two columns, more people per area darker; return None if no row has values in both columns.
+
+    ``known`` are the columns of the original that are released.
+    """
+    intervals = CountedBoxes.of(table, [x, y], known=known)
     present = ~np.isnan(intervals.low).any(axis=1)
     low, high, rows = intervals.low[present], intervals.high[present], intervals.count[present]
     if not rows.size:

@@ -19,6 +19,7 @@ from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import Distinct
 from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
+from sfumato.table.intervals import interval_names, low_name
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -241,11 +242,16 @@ def released_columns(names: Sequence[str], recodings: Iterable[Released]) -> dic
 
 
 def require_unused(released: Mapping[str, Sequence[str]]) -> None:
-    """Raise if a column would be released under the name of another one; ``released`` are the names for each column."""
-    taken = sorted(part for name, parts in released.items() for part in parts if part != name and part in released)
+    """Raise if a range would be released under the name of another column; ``released`` are the names for each column.
+
+    A column called ``x_missing`` beside the range of ``x`` would be read as the number of its missing values.
+    """
+    ranges = [name for name, parts in released.items() if low_name(name) in parts]
+    needed = {part for name in ranges for part in interval_names(name, counts_missing=True)}
+    taken = sorted(name for name in released if name in needed)
     if taken:
         raise SchemaError(
-            "A range is released as two columns, x_low and x_high, so these names must not be in use.",
+            "The range of x is released as x_low and x_high, so these names, and x_missing, must not be in use.",
             found=f"{', '.join(map(repr, taken))} already in the table",
             fix="rename the columns, or release something other than a range",
         )
