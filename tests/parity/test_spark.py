@@ -33,6 +33,7 @@ from sfumato.engines.spark import cluster as sessions
 from sfumato.engines.spark import cluster as watch
 from sfumato.engines.spark.blocks import SparkBlocks
 from sfumato.engines.spark.cluster import Cluster
+from sfumato.engines.spark.failures import translate_error, without_text
 from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError
 from sfumato.plan.questions import GroupSizesOf, SpreadOf
 from sfumato.randomness import Randomness
@@ -440,11 +441,11 @@ class TestOptions:
             ("ModuleNotFoundError: No module named 'Theresa'", "another Python"),
             ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another Python"),
             ('java.io.IOException: Cannot run program "python3"', "another Python"),
-            (str(sessions.without_text(ModuleNotFoundError("No", name="numba"))), "no package numba"),
+            (str(without_text(ModuleNotFoundError("No", name="numba"))), "no package numba"),
         ],
     )
     def test_a_package_that_executors_lack_is_named(self, text, found):
-        error = sessions._translate_error(Exception(f"[PYTHON_EXCEPTION] An exception was thrown: {text}\n at x"))
+        error = translate_error(Exception(f"[PYTHON_EXCEPTION] An exception was thrown: {text}\n at x"))
         assert isinstance(error, MissingExtra)
         assert found in str(error)
         assert "Theresa" not in str(error)
@@ -534,7 +535,7 @@ class TestResults:
         ],
     )
     def test_common_failures_are_told_in_a_few_words(self, text, says):
-        told = str(sessions._translate_error(Exception(text)))
+        told = str(translate_error(Exception(text)))
         assert says in told and "secret" not in told and "Try:" in told
 
 

@@ -192,11 +192,15 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         self, files: TallyFiles, count: Callable[[TallyFiles, ReleasedPart], Gists], work: OutOfCoreWork
     ) -> SettledTallies:
         """Count all parts, and merge the shares of their groups."""
-        gists = self.each(partial(count, files), work.parts.parts, "counting released rows")
+        gists = self.merge_each(partial(count, files), work.parts.parts, Gists.merge, "counting released rows")
         tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
-        merge = partial(files.settle, reduce(Gists.merge, gists))
-        settled = self.each(merge, [one.tolist() for one in tasks], "merging counts of groups")
-        return reduce(partial(SettledTallies.merge, claims=files.claims), settled)
+        join = partial(SettledTallies.merge, claims=files.claims)
+        shares = [one.tolist() for one in tasks]
+        return self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
+
+    def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
+        """Do the work for all items, and merge the results, in any grouping but in their order."""
+        return reduce(merge, self.each(work, items, what))
 
     def keep(self, work: OutOfCoreWork) -> Table:
         """Return the released rows so that they outlive the files of this run: in memory."""

@@ -133,3 +133,6 @@ class _Session(OutOfCoreSession):
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)
+
+    def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
+        return self.cluster.merge_each(work, items, merge, what)
