@@ -105,9 +105,13 @@ class Cluster:
     spark: SparkSession
     folder: Path
 
+    def is_shared(self, path: Path) -> bool:
+        """Return whether executors find a path of the driver."""
+        return all(self.each(Path.exists, [path] * PROBES, "looking for files"))
+
     def require_shared(self) -> None:
         """Raise unless the executors find the folder of the driver."""
-        if not all(self.each(Path.is_dir, [self.folder] * PROBES, "looking for the folder")):
+        if not self.is_shared(self.folder):
             raise OptionError(
                 "The folder of the release must be on a file system that the driver and all executors share.",
                 found="executors that do not see it",
@@ -122,6 +126,10 @@ class Cluster:
     def table(self, frame: DataFrame) -> pa.Table:
         """Return a frame of a few rows."""
         return self.run(frame.toArrow)
+
+    def query(self, sql: str) -> pa.Table:
+        """Return the few rows that answer a query."""
+        return self.run(lambda: self.spark.sql(sql).toArrow())
 
     def spooled(self, frame: DataFrame, what: str) -> pa.Table:
         """Return a frame of more rows, which the executors write and the driver reads: Java's driver never holds it.
