@@ -31,7 +31,7 @@ from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
 from sfumato.release.bundle import sha256, write_parts
-from sfumato.release.destination import Folder
+from sfumato.release.destination import Folder, StoreFolder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
@@ -171,6 +171,12 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         """Write the release; a folder ``into`` takes over the files, all or nothing."""
         manifest = release.manifest
         assert manifest is not None
+        if isinstance(into, StoreFolder):
+            private = PrivateFolder.create(place.prefix(self.folder), self.folder.parent, ".rows")
+            made = self.place(work, release, into.staged(private.path / "release"))
+            into.publish(private.path / "release")
+            assert isinstance(made.table, StoredTable)
+            return replace(made, table=made.table.owning(private.remove)).knowing(made)
         if not isinstance(into, Folder):
             return replace(super().place(work, release, into), table=self.keep(work))  # the files will be removed
         asking = replace(release, _ask=partial(self.ask, work))
