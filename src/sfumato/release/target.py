@@ -52,15 +52,11 @@ def resolve_folder(folder: str | Path) -> Path:
     scheme, reason = scheme_of(folder), ""
     if scheme:
         known = 'sfumato.Database(url, table="…") or, on the command line, --into TABLE'
-        store = "into= this URL when the release is made, or a folder here"
+        copied = "into= this URL when the release is made" if scheme in STORES else "a folder here, and copy it"
         raise OptionError(
             "The target must be a folder of this machine, or a table of a database.",
             found=f"a URL with the scheme {scheme}",
-            fix=known
-            if scheme in SCHEMES
-            else store
-            if scheme in STORES
-            else "a folder here, and copy it to its place",
+            fix=known if scheme in SCHEMES else copied,
         )
     try:
         return Path(folder).expanduser().resolve()

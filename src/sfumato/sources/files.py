@@ -73,9 +73,9 @@ def read(
     ----------
     path : str or Path
         Path of a file, a pattern such as ``"part-*.csv"``, or either of them in a store (``s3://``, ``gs://``,
-        ``abfs://``, ``hdfs://``), with credentials from the environment. All files that match the pattern are read in order of
-        name into one table; they must have the same columns, in any order. Folders such as ``year=2020`` are columns,
-        of a pattern and of a folder that has such folders.
+        ``abfs://``, ``hdfs://``), with credentials from the environment. All files that match the pattern are read in
+        order of name into one table; they must have the same columns, in any order. Folders such as ``year=2020`` are
+        columns, of a pattern and of a folder that has such folders.
     separator : str, optional
         Character between cells, such as ``","``, ``";"`` or ``"\t"``. Detected by default.
     encoding : str, optional

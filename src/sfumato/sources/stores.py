@@ -74,7 +74,8 @@ class Store:
         """Return the place that a URL names; nothing is looked up yet."""
         scheme = scheme_of(url)
         text = re.sub(r"^\s*[^:]+:/+", "", str(url))  # a Path holds one slash of the two
-        if re.match(r"[^/]*@", text) and scheme not in ("abfs", "abfss") or re.match(r"[^/]*:[^/@]*@", text):
+        before = text.partition("/")[0].rpartition("@")[0]
+        if before and (":" in before or scheme not in ("abfs", "abfss")):  # of Azure, it is the container
             raise OptionError(
                 "The URL of a store must not have credentials.",
                 found="credentials in it",
