@@ -80,9 +80,7 @@ class ReleaseOptions:
         help="Take input, schema, method, options and target from a project file; what is given here counts more.",
     )
     engine: str | None = typer.Option(None, "--engine", help=options.ENGINE_HELP)
-    master: str | None = typer.Option(
-        None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
-    )
+    master: str | None = options.MASTER
     memory: str | None = options.MEMORY
     csv_formulas: str | None = typer.Option(
         None,

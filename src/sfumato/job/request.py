@@ -279,7 +279,7 @@ class Request:
         if given:
             raise OptionError(
                 f"{', '.join(given)}: this is done only in memory, into a folder.",
-                found="a database" if job.engine.in_memory else f"engine {job.engine.name!r}",
+                found="a database or a store" if job.engine.in_memory else f"engine {job.engine.name!r}",
                 fix="--engine memory and -o DIR",
             )
 
