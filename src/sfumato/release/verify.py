@@ -106,6 +106,7 @@ class Recount(Generic[T]):
 
 
 SHARE_ROWS = 2_000_000  # released rows whose groups are merged together; a group has a few dozen bytes
+MOST_SHARES = 256  # every share is read from every part, so that the reads of more shares would grow with the square
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,7 +139,7 @@ class TallyFiles:
     def create(cls, folder: Path, claims: Sequence[Claim[Any]], rows: int) -> TallyFiles:
         """Make the folder for the tallies of a release with so many rows."""
         folder.mkdir(mode=0o700)
-        return cls(folder, tuple(claims), max(-(-rows // SHARE_ROWS), 1))
+        return cls(folder, tuple(claims), min(max(-(-rows // SHARE_ROWS), 1), MOST_SHARES))
 
     def write(self, part: int, counted: PartTallies) -> Gists:
         """Write the tallies of a part, and return what all shares must know of it; a part may be written twice."""

@@ -72,10 +72,12 @@ class OutOfCoreWork:
     @cached_property
     def released(self) -> StoredTable:
         """The released rows, in their files."""
-        return StoredTable.of(self.parts.folder, self.parts.kinds)
+        return self.stored_in(self.parts.folder)
 
-
-MOST_TASKS = 256  # that merge shares of tallies: each has a small result
+    def stored_in(self, folder: Path) -> StoredTable:
+        """Return the released rows in this folder; how many there are is known, so that no file is read."""
+        numbers = sorted(part.number for part in self.parts.parts)
+        return StoredTable([folder / place.part_name(one) for one in numbers], self.parts.kinds, self.parts.rows)
 
 
 def _tally(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
@@ -184,8 +186,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         sums = dict(zip([file.name for file in files], self.each(sha256, files, "computing checksums"), strict=True))
         report = asking.report_files(language=into.language)
         folder = write_parts(work.parts.folder, manifest, report, into.path, sums, into.language)
-        kinds = {column.name: column.kind for column in manifest.released}
-        return replace(release, table=StoredTable.of(folder / PARQUET, kinds)).knowing(asking)
+        return replace(release, table=work.stored_in(folder / PARQUET)).knowing(asking)
 
     def ask(self, work: OutOfCoreWork, questions: Sequence[Question[Any]]) -> dict[Question[Any], Any]:
         """Answer questions about the released rows, each part where it is."""
@@ -199,9 +200,8 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
     ) -> SettledTallies:
         """Count all parts, and merge the shares of their groups."""
         gists = self.merge_each(partial(count, files), work.parts.parts, Gists.merge, "counting released rows")
-        tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
+        shares = [[one] for one in range(files.shares)]
         join = partial(SettledTallies.merge, claims=files.claims)
-        shares = [one.tolist() for one in tasks]
         return self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
 
     def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:

@@ -151,7 +151,7 @@ class _Session(OutOfCoreSession):
         """Return the released rows in files that live as long as the table, so that the driver never holds them."""
         private = PrivateFolder.create(place.prefix(self.folder), self.folder.parent, ".rows")
         parts = work.parts.folder.rename(private.path / PARQUET)
-        return StoredTable.of(parts, work.parts.kinds).owning(private.remove)
+        return work.stored_in(parts).owning(private.remove)
 
     def compare(self, source: OutOfCoreTable, released: Table, keys: RowKeys) -> ComparedRows:
         """Compare the rows by aggregation; their keys are made by the executors, file by file."""
