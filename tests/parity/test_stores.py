@@ -48,7 +48,9 @@ def folder(request, tmp_path, monkeypatch):
         }.items():
             monkeypatch.setenv(name, value)
         bucket = f"bucket-{abs(hash(str(tmp_path))) % 10**9}"
-        made = fs.S3FileSystem(endpoint_override=request.getfixturevalue("server"), allow_bucket_creation=True)
+        made = fs.S3FileSystem(
+            endpoint_override=request.getfixturevalue("server"), allow_bucket_creation=True, request_timeout=60.0
+        )
         made.create_dir(bucket)
         return f"s3://{bucket}/ward"
     disk = tmp_path / "disk"

@@ -182,7 +182,8 @@ def _open(scheme: str, text: str) -> tuple[Any, str]:
 
     if scheme in ("s3", "s3a"):
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        return fs.S3FileSystem(**({"endpoint_override": endpoint} if endpoint else {})), text
+        patience = {"connect_timeout": 20.0, "request_timeout": 60.0}  # seconds: a busy store is slow to answer
+        return fs.S3FileSystem(**patience, **({"endpoint_override": endpoint} if endpoint else {})), text
     if scheme in ("gs", "gcs") and hasattr(fs, "GcsFileSystem"):
         return fs.GcsFileSystem(), text
     if scheme == "hdfs":
