@@ -395,8 +395,10 @@ class _Written:
         """Print how columns are released, the findings and the kept statistics."""
         from sfumato.release.target import resolve_folder
         from sfumato.report.summary import summarize
+        from sfumato.sources.base import scheme_of
 
-        place = {"table": self._table} if self._table else {"folder": str(resolve_folder(self._out))}
+        folder = self._out if scheme_of(self._out) else str(resolve_folder(self._out))  # as it is if it is in a store
+        place = {"table": self._table} if self._table else {"folder": folder}
         console.say(f"· written to {self._table or self._out}")
         with console.after(f"the release is complete in {self._table or self._out}"):
             summary = self._summary or summarize(released)
