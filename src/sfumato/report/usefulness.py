@@ -70,7 +70,8 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
 def column_spreads(release: Release) -> dict[str, float]:
     """Return the mean share of its range, from 0 to 1, that a cell of each generalized column covers."""
     answers, questions = release.answers(report_questions(release)), report_questions(release)
-    found = {one.column: answers[one].share for one in questions if isinstance(one, SpreadOf | SetsOf)}
+    found = {one.column: answers[one].share for one in questions if isinstance(one, SpreadOf)}
+    found |= {one.column: answers[one].share for one in questions if isinstance(one, SetsOf)}
     return {name: found[name] for name in release.names if not math.isnan(found.get(name, math.nan))}
 
 

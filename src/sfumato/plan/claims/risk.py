@@ -118,7 +118,8 @@ class HouseholdRows(SampledHomes):
 
     def split(self, shares: int) -> list[HouseholdRows]:
         """Return the groups of each share, with the rows in them."""
-        pairs = zip(self.members.split(shares), self.groups.shares(shares), strict=True)
+        members: list[Any] = [*self.members.split(shares)]
+        pairs = zip(members, self.groups.shares(shares), strict=True)
         return [
             replace(self, members=one, homes=self.homes[own], people=self.people[own], groups=self.groups.take(own))
             for one, own in pairs
