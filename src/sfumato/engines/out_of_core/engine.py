@@ -201,6 +201,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         """Count all parts, and merge the shares of their groups."""
         gists = self.merge_each(partial(count, files), work.parts.parts, Gists.merge, "counting released rows")
         shares = [[one] for one in range(files.shares)]
+        join: Callable[[SettledTallies, SettledTallies], SettledTallies]
         join = partial(SettledTallies.merge, claims=files.claims)
         return self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
 

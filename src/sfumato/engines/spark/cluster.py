@@ -239,13 +239,17 @@ def _task(
     def replies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = pickle.dumps(guard(lambda number=number: work(items[number])))
+                result = pickle.dumps(guard(partial(_work_on, work, items, number)))
                 if len(result) > SMALL_RESULT:
                     stored = guard(partial(_store, results.with_name(f"{results.name}-{number}"), result))
                     result = pickle.dumps(stored)
                 yield pa.record_batch({"number": pa.array([number]), "result": pa.array([result], pa.binary())})
 
     return replies
+
+
+def _work_on(work: Callable[[Item], T], items: Sequence[Item] | StoredItems[Item], number: int) -> T:
+    return work(items[number])
 
 
 def _store(file: Path, content: bytes) -> StoredResult:
@@ -260,7 +264,8 @@ def _leave_result(work: Callable[[Item], T], name: Path, item: Item) -> StoredRe
 
 
 def _merge_results(merge: Callable[[T, T], T], results: Sequence[StoredResult]) -> T:
-    return reduce(merge, (pickle.loads(one.file.read_bytes()) for one in results))
+    merged: T = reduce(merge, (pickle.loads(one.file.read_bytes()) for one in results))
+    return merged
 
 
 @cache

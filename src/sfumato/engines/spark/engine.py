@@ -168,8 +168,8 @@ class _Session(OutOfCoreSession):
             for number, part in enumerate(released.parts()):
                 _write_keys(keys.key_released(part), shown / f"{number}.parquet")
         told_apart = "person_a" in self.cluster.read([people]).columns
-        relations = (f"parquet.`{file_url(folder)}`" for folder in (people, shown))
-        return compare_keys(*relations, told_apart, self.cluster.query)
+        original, rows = (f"parquet.`{file_url(folder)}`" for folder in (people, shown))
+        return compare_keys(original, rows, told_apart, self.cluster.query)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)

@@ -323,8 +323,9 @@ class ReleasedCells:
             cells = kept.cells
             found = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
             blanks = round(found[name].blanks * kept.distinct / max(len(cells), 1))
-            counted = {"rows": self.rows, "missing": self.missing[name], "distinct": kept.distinct, "blanks": blanks}
-            facts = replace(found[name], **counted)
+            facts = replace(
+                found[name], rows=self.rows, missing=self.missing[name], distinct=kept.distinct, blanks=blanks
+            )
             columns.append(_column_cells(name, facts, cells))
         return columns
 
