@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+import operator
 import os
 import pickle
 import re
@@ -515,6 +516,28 @@ class TestResults:
         assert len(list(tmp_path.iterdir())) == 1  # the rows, and nothing of the run
         assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o700
         assert released.estimate("mean(x)").low <= table.column("x").to_numpy().mean()
+
+    def test_many_results_are_merged_by_tasks_in_their_order(self, spark, received, tmp_path):
+        cluster = Cluster(spark, tmp_path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
+            whole = cluster.merge_each(lambda item: [item] * 500, list(range(70)), operator.add, "testing")
+            large = cluster.each(lambda item: bytes(item), [100, 100_000], "testing")
+        assert whole == [item for item in range(70) for _ in range(500)]
+        assert list(map(len, large)) == [100, 100_000]
+        assert list(tmp_path.iterdir()) == [next(tmp_path.glob("items-*"))]  # results are removed once they are read
+
+    def test_blocks_go_to_tasks_of_their_own(self, spark):
+        """The number of a partition is that of its key, so that no two blocks share a task."""
+        from pyspark.sql import functions
+
+        for count in (2, 3, 40):
+            keys = sessions.partition_keys(count)
+            rows = spark.createDataFrame(pa.table({"key": keys, "block": np.arange(count)}))
+            placed = rows.repartition(count, "key").withColumn("place", functions.spark_partition_id())
+            assert all(row["place"] == row["block"] for row in placed.collect())
+        plain = spark.range(40).repartition(40, "id").withColumn("place", functions.spark_partition_id())
+        assert len({row["place"] for row in plain.collect()}) < 40  # the control
 
     def test_rows_in_memory_and_in_a_bundle_become_frames(self, spark, tmp_path):
         made = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"}, into=tmp_path / "out")

@@ -173,10 +173,10 @@ class Cluster:
             several = [left[start : start + MERGED_AT_ONCE] for start in range(0, len(left), MERGED_AT_ONCE)]
             name = self.folder / f"merge-{secrets.token_hex(8)}"
             merged = self.each(partial(_leave_result, partial(_merge_results, merge), name), several, what)
-            for one in left:
-                one.file.unlink(missing_ok=True)
+            for file in left:
+                file.unlink(missing_ok=True)
             left = merged
-        whole: T = left[0].take()
+        whole: T = StoredResult(left[0]).take()
         return whole
 
     def look(self, files: Sequence[Path]) -> list[Footer]:
@@ -258,13 +258,13 @@ def _store(file: Path, content: bytes) -> StoredResult:
     return StoredResult(file)
 
 
-def _leave_result(work: Callable[[Item], T], name: Path, item: Item) -> StoredResult:
-    """Do work whose result only other tasks need; attempts of a task leave files of their own."""
-    return _store(name.with_name(f"{name.name}-{secrets.token_hex(8)}"), pickle.dumps(work(item)))
+def _leave_result(work: Callable[[Item], T], name: Path, item: Item) -> Path:
+    """Do work whose result only other tasks need, and return its file; attempts of a task have files of their own."""
+    return _store(name.with_name(f"{name.name}-{secrets.token_hex(8)}"), pickle.dumps(work(item))).file
 
 
-def _merge_results(merge: Callable[[T, T], T], results: Sequence[StoredResult]) -> T:
-    merged: T = reduce(merge, (pickle.loads(one.file.read_bytes()) for one in results))
+def _merge_results(merge: Callable[[T, T], T], files: Sequence[Path]) -> T:
+    merged: T = reduce(merge, (pickle.loads(file.read_bytes()) for file in files))
     return merged
 
 
