@@ -159,6 +159,8 @@ class Cluster:
         results = dict(zip(*(replies.column(name).to_pylist() for name in ("number", "result")), strict=True))
         outcomes = [pickle.loads(results[number]) for number in range(count)]
         outcomes = [one.take() if isinstance(one, StoredResult) else one for one in outcomes]
+        if isinstance(given, StoredItems):
+            given.file.unlink(missing_ok=True)
         for outcome in outcomes:
             if isinstance(outcome, Refusal):
                 raise outcome.error
