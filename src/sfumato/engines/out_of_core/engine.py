@@ -201,9 +201,10 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         """Count all parts, and merge the shares of their groups."""
         gists = self.merge_each(partial(count, files), work.parts.parts, Gists.merge, "counting released rows")
         shares = [[one] for one in range(files.shares)]
-        join: Callable[[SettledTallies, SettledTallies], SettledTallies]
         join = partial(SettledTallies.merge, claims=files.claims)
-        return self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
+        whole: SettledTallies
+        whole = self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
+        return whole
 
     def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
         """Do the work for all items, and merge the results, in any grouping but in their order."""
