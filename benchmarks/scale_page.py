@@ -2,8 +2,8 @@
 
     python benchmarks/scale_page.py [--page docs/scale.md]     # writes the page again, without measuring anything
 
-``scale.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their own section of ``scale_figures.json``, so
-that measuring one of them again does not lose the figures of the others.
+``scale.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their own section of
+``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
 """
 
 from __future__ import annotations
@@ -75,6 +75,15 @@ MONDRIAN = """
     warm. The loss is the mean share of a column's range or values that a released interval or set covers beyond one
     value: 0 is the original.
 """
+SIMULATION = """
+    `python benchmarks/cluster_simulation.py`, on {machine}: releases of `Boxes` with k = {k} and {columns} columns on a
+    local Spark with one task at a time, {rows:,} rows in few blocks and small tables in many. Each step costs seconds
+    of processor for a million rows, and for a block; the driver costs {fixed:.1f} s and {block:.3f} s for each block.
+"""
+SIMULATED = """
+    From these costs follows what more rows take with blocks of {size:,} rows. The tasks of a step are done in rounds of
+    one task per processor, and while the driver works alone, all processors wait. Networks and disks are not counted.
+"""
 ARX = """
     ARX 3.9.2 with its best setting for local recoding took 807 s of one processor and 5.3 GB on a table of the same
     shape (1,185,424 rows, nine columns with other invented distributions, k = 5), measured on a machine with two
@@ -86,7 +95,8 @@ def page(figures: Path = FIGURES) -> str:
     """Return the page of all sections that were measured."""
     sections = kept(figures)
     lines = ["# Cost by rows, columns and k", "", *_lines(HEAD)]
-    for name, written in (("scale", _scale), ("database", _database), ("mondrian", _mondrian)):
+    parts = {"scale": _scale, "simulation": _simulation, "database": _database, "mondrian": _mondrian}
+    for name, written in parts.items():
         if name in sections:
             lines += ["", *written(sections[name])]
     return "\n".join(lines) + "\n"
@@ -139,6 +149,39 @@ def _growth(runs: Sequence[Record]) -> list[str]:
         sizes = f"From {first['rows']:,} to {last['rows']:,} rows"
         lines += ["", f"{sizes}, the time on the clock grows {ratio:.2f} times as much as the rows."]
     return lines if known else []
+
+
+def _simulation(section: Record) -> list[str]:
+    costs = section["costs"]
+    steps = [
+        (step, f"{1e6 * seconds:.2f}", f"{costs['block'][step]:.3f}")
+        for step, seconds in costs["row"].items()
+        if 1e6 * seconds >= 0.01 or costs["block"][step] >= 0.001
+    ]
+    simulated = [
+        (
+            f"{one['rows']:,}",
+            f"{one['processors']:,}",
+            f"{one['blocks']:,}",
+            f"{one['seconds'] / 60:.1f}",
+            f"{one['driver'] / 60:.1f}",
+        )
+        for one in section["simulated"]
+    ]
+    measured = {"machine": section["machine"], "k": section["k"], "columns": section["columns"]}
+    measured |= {"rows": section["measured rows"], "fixed": costs["driver"], "block": costs["driver block"]}
+    names = ("rows", "processors", "blocks", "minutes", "minutes of the driver alone")
+    return [
+        "## On a cluster, simulated",
+        "",
+        *_lines(SIMULATION, **measured),
+        "",
+        *_table(("step", "seconds per million rows", "seconds per block"), steps),
+        "",
+        *_lines(SIMULATED, size=section["block rows"]),
+        "",
+        *_table(names, simulated),
+    ]
 
 
 def _database(section: Record) -> list[str]:

@@ -153,3 +153,23 @@ class TestControls:
         plan = RouteByChance().plan(None, Schema.for_table(people, ROLES), Randomness(1))
         with pytest.raises(AssertionError):
             routed_alone(plan, people)
+
+
+@pytest.mark.parametrize("name", ["boxes", "mdav"])
+def test_a_block_of_equal_rows_is_divided_by_the_keys_of_rows(name):
+    """No cut makes it smaller, however many rows are equal; the pieces have about the wanted size."""
+    draw = np.random.default_rng(1)
+    equal = np.arange(ROWS) < 0.9 * ROWS
+    table = Table.from_arrow(
+        pa.table({"x": np.where(equal, 1.0, draw.normal(size=ROWS)), "s": draw.choice(["a", "b", "c"], ROWS)})
+    )
+    roles = Schema.of({"x": "quasi", "s": "sensitive"})
+    method, engine = make_method(name, k=4, l=2), Memory(sample_rows=SAMPLE, block_rows=200)
+    opened = engine.open(table, roles)
+    plan = method.plan(engine.survey(opened, Randomness(3)), opened.schema, Randomness(3))
+    keys = draw.integers(0, 2**63, ROWS).astype(np.uint64)
+    sizes = np.bincount(plan.route(table, keys), minlength=plan.blocks)
+    assert plan.blocks >= 8 and sizes.max() < 450  # the control: 1,800 equal rows
+    some = np.flatnonzero(plan.route(table, keys) == sizes.argmax())
+    assert np.array_equal(plan.route(table.take(some), keys[some]), np.full(len(some), sizes.argmax()))
+    assert all(one.held for one in method.release(table, schema=roles, seed=5, engine=engine).findings)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"  # where servers are
 
 
 def postgres_programs() -> Path | None:
@@ -34,9 +39,7 @@ def postgres() -> Iterator[str]:
     if os.geteuid() == 0:  # the server refuses to run as root
         shutil.chown(folder, "postgres")
         shutil.chown(sockets, "postgres")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     _run(programs, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
     options = f"-p {port} -k {sockets} -c listen_addresses=127.0.0.1 -c fsync=off"
     _run(programs, "pg_ctl", "-D", data, "-o", options, "-l", folder / "log", "-w", "start")
@@ -52,3 +55,45 @@ def _run(programs: Path, name: str, *arguments: object) -> None:
     if os.geteuid() == 0:
         command = ["runuser", "-u", "postgres", "--", *command]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+
+
+@contextmanager
+def mariadb() -> Iterator[str]:
+    """Yield the URL of a new MariaDB server; skip the test where none is installed."""
+    server, install = (shutil.which(name, path=PATH) for name in ("mariadbd", "mariadb-install-db"))
+    if server is None or install is None:
+        pytest.skip("MariaDB is not installed: apt-get install mariadb-server")
+    folder = Path(tempfile.mkdtemp(prefix="my"))
+    data, user = folder / "data", getpass.getuser()
+    options = ["--no-defaults", f"--datadir={data}", f"--user={user}"]
+    made = [install, *options, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/")
+    port = free_port()
+    running = subprocess.Popen(
+        [server, *options, f"--socket={folder / 's'}", f"--port={port}", "--bind-address=127.0.0.1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(port, running)
+        yield f"mysql://root@127.0.0.1:{port}/test_rows"
+    finally:
+        running.terminate()
+        running.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _wait_for(port: int, running: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + 120.0
+    while time.monotonic() < end and running.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
+            return
+        time.sleep(0.1)
+    raise RuntimeError("the server did not start")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import html
+import operator
 import os
 import pickle
 import re
@@ -33,6 +34,7 @@ from sfumato.engines.spark import cluster as sessions
 from sfumato.engines.spark import cluster as watch
 from sfumato.engines.spark.blocks import SparkBlocks
 from sfumato.engines.spark.cluster import Cluster
+from sfumato.engines.spark.failures import translate_error, without_text
 from sfumato.errors import CannotRelease, MissingExtra, OptionError, ReadError, SchemaError
 from sfumato.plan.questions import GroupSizesOf, SpreadOf
 from sfumato.randomness import Randomness
@@ -440,11 +442,11 @@ class TestOptions:
             ("ModuleNotFoundError: No module named 'Theresa'", "another Python"),
             ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another Python"),
             ('java.io.IOException: Cannot run program "python3"', "another Python"),
-            (str(sessions.without_text(ModuleNotFoundError("No", name="numba"))), "no package numba"),
+            (str(without_text(ModuleNotFoundError("No", name="numba"))), "no package numba"),
         ],
     )
     def test_a_package_that_executors_lack_is_named(self, text, found):
-        error = sessions._translate_error(Exception(f"[PYTHON_EXCEPTION] An exception was thrown: {text}\n at x"))
+        error = translate_error(Exception(f"[PYTHON_EXCEPTION] An exception was thrown: {text}\n at x"))
         assert isinstance(error, MissingExtra)
         assert found in str(error)
         assert "Theresa" not in str(error)
@@ -515,6 +517,28 @@ class TestResults:
         assert stat.S_IMODE(next(tmp_path.iterdir()).stat().st_mode) == 0o700
         assert released.estimate("mean(x)").low <= table.column("x").to_numpy().mean()
 
+    def test_many_results_are_merged_by_tasks_in_their_order(self, spark, received, tmp_path):
+        cluster = Cluster(spark, tmp_path)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=sessions.PANDAS_WARNING)
+            whole = cluster.merge_each(lambda item: [item] * 500, list(range(70)), operator.add, "testing")
+            large = cluster.each(bytes, [100, 100_000], "testing")
+        assert whole == [item for item in range(70) for _ in range(500)]
+        assert list(map(len, large)) == [100, 100_000]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_blocks_go_to_tasks_of_their_own(self, spark):
+        """The number of a partition is that of its key, so that no two blocks share a task."""
+        from pyspark.sql import functions
+
+        for count in (2, 3, 40):
+            keys = sessions.partition_keys(count)
+            rows = spark.createDataFrame(pa.table({"key": keys, "block": np.arange(count)}))
+            placed = rows.repartition(count, "key").withColumn("place", functions.spark_partition_id())
+            assert all(row["place"] == row["block"] for row in placed.collect())
+        plain = spark.range(40).repartition(40, "id").withColumn("place", functions.spark_partition_id())
+        assert len({row["place"] for row in plain.collect()}) < 40  # the control
+
     def test_rows_in_memory_and_in_a_bundle_become_frames(self, spark, tmp_path):
         made = sf.Boxes(k=2).release({"age": [20, 21, 40, 41]}, schema={"age": "quasi"}, into=tmp_path / "out")
         for release in (made, sf.read_release(tmp_path / "out")):
@@ -534,7 +558,7 @@ class TestResults:
         ],
     )
     def test_common_failures_are_told_in_a_few_words(self, text, says):
-        told = str(sessions._translate_error(Exception(text)))
+        told = str(translate_error(Exception(text)))
         assert says in told and "secret" not in told and "Try:" in told
 
 

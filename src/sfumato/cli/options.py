@@ -56,6 +56,9 @@ ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
 )
+MASTER = typer.Option(
+    None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
+)
 LANGUAGE_HELP = "Language of the report and the README: en or de."
 SEED = typer.Option(None, "--seed", help="Seed for repeatable tests.")
 SECRET_SEED = typer.Option(None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps.")
@@ -96,6 +99,7 @@ class EngineOptions:
 
     engine: str = typer.Option("auto", "--engine", help=ENGINE_HELP)
     memory: str | None = MEMORY
+    master: str | None = MASTER
 
 
 @dataclass(frozen=True, kw_only=True)

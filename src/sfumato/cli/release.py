@@ -80,9 +80,7 @@ class ReleaseOptions:
         help="Take input, schema, method, options and target from a project file; what is given here counts more.",
     )
     engine: str | None = typer.Option(None, "--engine", help=options.ENGINE_HELP)
-    master: str | None = typer.Option(
-        None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
-    )
+    master: str | None = options.MASTER
     memory: str | None = options.MEMORY
     csv_formulas: str | None = typer.Option(
         None,
@@ -397,8 +395,10 @@ class _Written:
         """Print how columns are released, the findings and the kept statistics."""
         from sfumato.release.target import resolve_folder
         from sfumato.report.summary import summarize
+        from sfumato.sources.base import scheme_of
 
-        place = {"table": self._table} if self._table else {"folder": str(resolve_folder(self._out))}
+        folder = self._out if scheme_of(self._out) else str(resolve_folder(self._out))  # as it is if it is in a store
+        place = {"table": self._table} if self._table else {"folder": folder}
         console.say(f"· written to {self._table or self._out}")
         with console.after(f"the release is complete in {self._table or self._out}"):
             summary = self._summary or summarize(released)

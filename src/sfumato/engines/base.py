@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -163,7 +163,7 @@ class Session(ABC, Generic[Source, Rows]):
         """
 
     @abstractmethod
-    def compare(self, source: Source, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
+    def compare(self, source: Source, released: Table, keys: RowKeys) -> ComparedRows:
         """Compare all rows of the source with released rows, by their keys."""
 
     def write(

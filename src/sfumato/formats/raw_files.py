@@ -14,11 +14,12 @@ import secrets
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import find_spec
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -130,6 +131,21 @@ def write_whole(path: Path, fill: Callable[[BinaryIO], object], *, mode: int = 0
         temporary.unlink(missing_ok=True)  # it does not exist after a successful replace
     if reason:
         raise OptionError(f"{path.name} cannot be written: {reason}.", fix="choose another folder, or free disk space")
+
+
+def write_frames(path: Path, frames: Sequence[bytes]) -> None:
+    """Write several contents into one file, completely or not at all; :func:`read_frame` reads one of them."""
+    ends = array("q", accumulate([8 * (len(frames) + 1), *map(len, frames)]))
+    write_whole(path, lambda file: file.writelines([ends.tobytes(), *frames]))
+
+
+def read_frame(path: Path, number: int) -> bytes:
+    """Return one of the contents of a file, without reading the others."""
+    with path.open("rb") as file:
+        file.seek(8 * number)
+        start, end = array("q", file.read(16))
+        file.seek(start)
+        return file.read(end - start)
 
 
 # How the format of a file is recognised, and which packages read and write spreadsheets and statistics files.

@@ -182,7 +182,7 @@ def measure_release(
             options,
             schema=job.schema,
         )
-        counted = session.compare(source, release.table.parts(), CellKeys.of(subject))
+        counted = session.compare(source, release.table, CellKeys.of(subject))
     return MeasuredRows(subject, take_measures(subject, measures=measures, manifest=manifest, counted=counted))
 
 
@@ -210,7 +210,7 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     if in_memory:
         assessment = take_measures(subject, manifest=manifest)
     else:
-        counted = session.compare(source, work.released.parts(), CellKeys.of(subject))
+        counted = session.compare(source, work.released, CellKeys.of(subject))
         assessment = take_measures(subject, manifest=manifest, counted=counted, draws=sample.draws)
     assessment = add_composition(assessment, wishes.earlier, Release(work.released, manifest))
     if wishes.require:

@@ -96,6 +96,8 @@ def write_project(request: Request) -> str:
     """
     from sfumato.formats.raw_files import write_whole
 
+    if scheme_of(request.target or ""):
+        return "no project file was written, because the release is not in a folder of this machine"
     target = Path(request.target or "").expanduser().absolute()
     file = target.with_name(f"{target.name}.toml")
     if os.path.lexists(file) and not _is_project(file):

@@ -238,7 +238,7 @@ class Request:
 
     def _destination(self, target: str, make_report: Callable[[Release], Any] | None) -> Destination:
         """Return the folder, or the table of a database, that the release is written to."""
-        from sfumato.release.destination import Folder
+        from sfumato.release.destination import Folder, folder_of
 
         if is_url(target):
             if self.into is None:
@@ -251,7 +251,7 @@ class Request:
         if self.into is not None or self.replace:
             raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
         formats, formulas = tuple(self.formats) or None, self.csv_formulas or "escape"
-        return Folder(target, formats, formulas, make_report, self.language or ENGLISH)
+        return folder_of(Folder(target, formats, formulas, make_report, self.language or ENGLISH))
 
     def _assessment(self, seed: int | None) -> AssessmentWishes | None:
         """Return how the release is assessed; None if it is not. The reference is read."""
@@ -279,7 +279,7 @@ class Request:
         if given:
             raise OptionError(
                 f"{', '.join(given)}: this is done only in memory, into a folder.",
-                found="a database" if job.engine.in_memory else f"engine {job.engine.name!r}",
+                found="a database or a store" if job.engine.in_memory else f"engine {job.engine.name!r}",
                 fix="--engine memory and -o DIR",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from sfumato.table.groups import mix_bits
 from sfumato.table.intervals import format_set, shorten_set
 
 if TYPE_CHECKING:
@@ -115,19 +117,31 @@ class Routes:
 
     Node t sends a row to node t + 1 if its coordinate along ``axis[t]`` is at most ``threshold[t]``, else to node
     ``other[t]``. A leaf has axis −1, and ``other[t]`` is its block.
+
+    A block that no cut can make smaller, because its rows are equal, is divided into ``pieces`` by the keys of rows:
+    the first piece has the number of the block, and the others follow after all blocks.
     """
 
     axis: NDArray[np.int64]
     threshold: NDArray[np.float64]
     other: NDArray[np.int64]
+    pieces: NDArray[np.int64]  # of each block
 
     @property
     def blocks(self) -> int:
-        """Number of blocks."""
-        return int((self.axis < 0).sum())
+        """Number of blocks, pieces included."""
+        return int(self.pieces.sum())
 
-    def of(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the block of each row."""
+    def of(self, places: NDArray[np.float64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the block of each row, by its coordinates and, in blocks of several pieces, by its key."""
+        block = self._leaf(places)
+        if self.blocks == len(self.pieces):
+            return block
+        piece = (mix_bits(keys) % self.pieces.astype(np.uint64)[block]).astype(np.int64)
+        first = len(self.pieces) + np.cumsum(self.pieces - 1) - (self.pieces - 1)
+        return np.where(piece == 0, block, first[block] + piece - 1)
+
+    def _leaf(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
         node = np.zeros(len(places), dtype=np.int64)
         rows = np.arange(len(places))
         while True:
@@ -141,20 +155,25 @@ class Routes:
 
 def one_block() -> Routes:
     """Return routes that send every row to block 0."""
-    return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64))
+    return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64))
 
 
 def grow_routes(
-    places: NDArray[np.float64], most: float, cut_of: Callable[[NDArray[np.int64]], tuple[int, float] | None]
+    places: NDArray[np.float64],
+    most: float,
+    cut_of: Callable[[NDArray[np.int64]], tuple[int, float] | None],
+    can_stand: Callable[[NDArray[np.int64]], bool],
 ) -> Routes:
     """Cut sampled rows until no block has more than ``most`` of them; ``places`` has one column per axis.
 
-    ``cut_of`` returns axis and threshold of the cut of a block with these rows; None if it must not be cut.
+    ``cut_of`` returns axis and threshold of the cut of a block with these rows; None if it must not be cut. A block of
+    more than twice ``most`` rows that is not cut is divided by the keys of its rows if each piece can stand alone, as
+    ``can_stand`` tells of some of its rows.
     """
     axis: list[int] = []
     threshold: list[float] = []
     other: list[int] = []
-    blocks = 0
+    pieces: list[int] = []
     pending: list[tuple[NDArray[np.int64], int]] = [(np.arange(len(places)), -1)]
     while pending:
         rows, parent = pending.pop()
@@ -164,8 +183,9 @@ def grow_routes(
         if cut is None:
             axis.append(-1)
             threshold.append(0.0)
-            other.append(blocks)
-            blocks += 1
+            other.append(len(pieces))
+            wanted = math.ceil(len(rows) / most) if len(rows) > 2 * most else 1
+            pieces.append(wanted if all(can_stand(rows[start::wanted]) for start in range(wanted)) else 1)
             continue
         axis.append(cut[0])
         threshold.append(cut[1])
@@ -173,4 +193,4 @@ def grow_routes(
         below = places[rows, cut[0]] <= cut[1]
         pending.append((rows[~below], len(axis) - 1))
         pending.append((rows[below], -1))
-    return Routes(np.array(axis), np.array(threshold), np.array(other))
+    return Routes(np.array(axis), np.array(threshold), np.array(other), np.array(pieces))

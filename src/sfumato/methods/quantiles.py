@@ -20,7 +20,7 @@ from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal
 from sfumato.params import GROUP_SIZES, Choice, OrNone, Probability, Whole, require_choice, require_int
 from sfumato.plan.questions import Answers, ExtremesOf, MissingIn, PointsOf, Question
 from sfumato.plan.sketches import Reservoir, WeightedPoints, sample_size
-from sfumato.plan.survey import Survey, is_whole
+from sfumato.plan.survey import Survey, is_whole, rank_error
 from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class Quantiles(ColumnwiseMethod):
 
     Groups have at least ``k`` rows, or there are ``buckets`` groups. With ``k`` each column is k-anonymous by itself;
     the columns together are not. Cuts are exact by default; ``sample`` and ``epsilon`` make them approximate and
-    faster. (Lodha and Thomas.)
+    faster. Of more than 5,000,000 rows that an engine reads in parts, cuts come from a sketch: groups with ``k`` are
+    larger by its error, so that each still has k rows, and the manifest states the error. (Lodha and Thomas.)
 
     Examples
     --------
@@ -78,7 +79,8 @@ class Quantiles(ColumnwiseMethod):
     epsilon: float | None = reported_option(
         OrNone(Probability()),
         "Largest error of the rank of a cut, as a share of the rows. Without delta a sketch guarantees it; with delta "
-        "a sample meets it with probability 1 − delta. None: no error.",
+        "a sample meets it with probability 1 − delta. None: no error, and 0.0001 by a sketch where an engine reads "
+        "more than 5,000,000 rows in parts.",
         default=None,
         unit="share of rows",
     )
@@ -125,8 +127,12 @@ class Quantiles(ColumnwiseMethod):
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
         if self._cuts_by_rank(survey):
             return ()
-        points = [PointsOf(name, self.epsilon or 0.0)] if self._asks_points else []
+        points = [self._points_of(survey, name)] if self._asks_points else []
         return (ExtremesOf(name), MissingIn(name), *points)
+
+    def _points_of(self, survey: Survey, name: str) -> PointsOf:
+        """Return the question about all values, with the error that was chosen; a large table is sketched."""
+        return PointsOf(name, rank_error(survey) if self.epsilon is None else self.epsilon)
 
     @property
     def _asks_points(self) -> bool:
@@ -156,7 +162,7 @@ class Quantiles(ColumnwiseMethod):
 
     def _points(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> WeightedPoints:
         if self._asks_points:
-            return answers[PointsOf(name, self.epsilon or 0.0)]
+            return answers[self._points_of(survey, name)]
         delta = self.delta or DELTA
         size = self.sample or sample_size(self.epsilon or 1.0, delta)
         numbers = survey.sample.table.numbers(name)

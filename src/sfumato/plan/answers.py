@@ -1,9 +1,11 @@
-"""Answers about a table: extremes, and counts of rows that are equal in two tables."""
+"""Answers about a table: extremes, rows that are equal in two tables, and what released ranges and sets leave open."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.table.group_counts import GroupSizes
@@ -37,3 +39,54 @@ class ComparedRows:
     whole: EqualRowCounts  # in all columns
     known: EqualRowCounts  # in the columns that others know
     groups: GroupSizes  # of released rows that are equal in these columns, as they are released
+
+
+def outer_end(choose: Callable[[float, float], float], one: float, other: float) -> float:
+    """Return the smaller or the larger number; NaN is none."""
+    return other if math.isnan(one) else one if math.isnan(other) else choose(one, other)
+
+
+@dataclass(frozen=True)
+class ReleasedWidths:
+    """The ranges of a released column: how many there are, their widths together, and the ends of all of them."""
+
+    ranges: int
+    widths: float
+    low: float
+    high: float
+
+    def merge(self, other: ReleasedWidths) -> ReleasedWidths:
+        """Return the ranges of both."""
+        ends = outer_end(min, self.low, other.low), outer_end(max, self.high, other.high)
+        return ReleasedWidths(self.ranges + other.ranges, self.widths + other.widths, *ends)
+
+    @property
+    def share(self) -> float:
+        """Mean width of a range, as a share of the whole; NaN if there is no range, or if all of them are one point."""
+        whole = self.high - self.low
+        return self.widths / self.ranges / whole if self.ranges and whole > 0.0 else math.nan
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedSets:
+    """The sets of a released column: rows, rows with any value, and the members that all other sets have beyond one."""
+
+    rows: int
+    any_rows: int
+    members: int  # sum over the rows
+    values: frozenset[Any]  # of all sets
+
+    def merge(self, other: ReleasedSets) -> ReleasedSets:
+        """Return the sets of both."""
+        return ReleasedSets(
+            self.rows + other.rows,
+            self.any_rows + other.any_rows,
+            self.members + other.members,
+            self.values | other.values,
+        )
+
+    @property
+    def share(self) -> float:
+        """Mean share of the values that a set leaves open; NaN if there is a single value."""
+        open_share = self.any_rows + self.members / max(len(self.values) - 1, 1)
+        return open_share / self.rows if self.rows and (len(self.values) > 1 or open_share) else math.nan

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import TableError
-from sfumato.plan.answers import Extremes
+from sfumato.plan.answers import Extremes, ReleasedSets, ReleasedWidths, outer_end
 from sfumato.plan.sketches import CombinationSketch, CombinationSketches, QuantileSketch, WeightedPoints, all_points
 from sfumato.statistics.moments import Moments
 from sfumato.table.coding import code_column
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.group_counts import GroupCounts, GroupSizes, PeopleCounts
 from sfumato.table.groups import KeyedGroups, column_hashes
-from sfumato.table.intervals import Intervals, interval_names
+from sfumato.table.intervals import ANY, Intervals, interval_names, parse_set
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,8 +106,8 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
             one.facts,
             rows=one.facts.rows + other.facts.rows,
             missing=one.facts.missing + other.facts.missing,
-            low=_end(min, one.facts.low, other.facts.low),
-            high=_end(max, one.facts.high, other.facts.high),
+            low=outer_end(min, one.facts.low, other.facts.low),
+            high=outer_end(max, one.facts.high, other.facts.high),
             infinite=one.facts.infinite + other.facts.infinite,
             blanks=one.facts.blanks + other.facts.blanks,
         )
@@ -118,11 +118,6 @@ class FactsOf(ColumnQuestion[ColumnFacts]):
 
     def finish(self, partial: _PartialFacts) -> ColumnFacts:
         return partial.facts
-
-
-def _end(choose: Callable[[float, float], float], one: float, other: float) -> float:
-    """Return the smaller or the larger number; NaN is none."""
-    return other if math.isnan(one) else one if math.isnan(other) else choose(one, other)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -140,7 +135,7 @@ class ExtremesOf(ColumnQuestion[Extremes]):
         return Extremes(float(present.min()), float(present.max())) if present.size else Extremes(np.nan, np.nan)
 
     def merge(self, one: Extremes, other: Extremes) -> Extremes:
-        return Extremes(_end(min, one.low, other.low), _end(max, one.high, other.high))
+        return Extremes(outer_end(min, one.low, other.low), outer_end(max, one.high, other.high))
 
 
 @dataclass(frozen=True)
@@ -152,6 +147,19 @@ class MissingIn(ColumnQuestion[int]):
 
     def merge(self, one: int, other: int) -> int:
         return one + other
+
+
+@dataclass(frozen=True)
+class OccursIn(ColumnQuestion[bool]):
+    """Whether a value, as text, occurs in a column."""
+
+    value: str = field(repr=False)
+
+    def of(self, batch: Table) -> bool:
+        return bool(pc.any(pc.equal(batch.coded(self.column).values.cast(pa.string()), self.value)).as_py())
+
+    def merge(self, one: bool, other: bool) -> bool:
+        return one or other
 
 
 class SketchedNumbers(ColumnQuestion[Answer]):
@@ -358,27 +366,6 @@ class CombinationsOf(Question[tuple[CombinationSketch, ...]]):
 
 
 @dataclass(frozen=True)
-class ReleasedWidths:
-    """The ranges of a released column: how many there are, their widths together, and the ends of all of them."""
-
-    ranges: int
-    widths: float
-    low: float
-    high: float
-
-    def merge(self, other: ReleasedWidths) -> ReleasedWidths:
-        """Return the ranges of both."""
-        ends = _end(min, self.low, other.low), _end(max, self.high, other.high)
-        return ReleasedWidths(self.ranges + other.ranges, self.widths + other.widths, *ends)
-
-    @property
-    def share(self) -> float:
-        """Mean width of a range, as a share of the whole; NaN if there is no range, or if all of them are one point."""
-        whole = self.high - self.low
-        return self.widths / self.ranges / whole if self.ranges and whole > 0.0 else math.nan
-
-
-@dataclass(frozen=True)
 class SpreadOf(ColumnQuestion[ReleasedWidths]):
     """Widths of the ranges ``x_low`` to ``x_high`` of a released column ``x``; rows without both ends are left out."""
 
@@ -393,6 +380,21 @@ class SpreadOf(ColumnQuestion[ReleasedWidths]):
             return ReleasedWidths(0, 0.0, math.nan, math.nan)
         low, high = ends.low[known], ends.high[known]
         return ReleasedWidths(len(low), float((high - low).sum()), float(low.min()), float(high.max()))
+
+
+@dataclass(frozen=True)
+class SetsOf(ColumnQuestion[ReleasedSets]):
+    """What the sets of a column of released categories leave open."""
+
+    def of(self, batch: Table) -> ReleasedSets:
+        coded = batch.coded(self.column)
+        rows = np.bincount(coded.codes, minlength=coded.size)
+        sets = [frozenset(parse_set(None if text is None else str(text))) for text in coded.values.to_pylist()]
+        is_any = np.array([ANY in one for one in sets], dtype=bool)
+        others = np.array([len(one) - 1 for one in sets], dtype=np.int64)
+        return ReleasedSets(
+            int(rows.sum()), int(rows[is_any].sum()), int((rows * others)[~is_any].sum()), frozenset().union(*sets)
+        )
 
 
 class PartialAnswers:

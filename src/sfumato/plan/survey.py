@@ -67,6 +67,20 @@ class Survey(Protocol):
         ...
 
 
+EXACT_ROWS = 5_000_000  # of which an engine that reads tables in parts still keeps every value of a column
+
+
+def rank_error(survey: Survey) -> float:
+    """Return the largest error of the ranks of values that a plan asks for by default, as a share of the rows.
+
+    It is 0 in memory, and of tables that are not large: every value is kept. Of larger ones a sketch is kept, so that
+    an answer does not grow with the rows.
+    """
+    from sfumato.plan.questions import RANK_ERROR
+
+    return 0.0 if survey.sample.is_whole or survey.rows <= EXACT_ROWS else RANK_ERROR
+
+
 def is_whole(survey: Survey) -> bool:
     """Return whether the sample is the whole table and one block may hold it."""
     return survey.sample.is_whole and (survey.block_rows is None or survey.block_rows >= survey.rows)

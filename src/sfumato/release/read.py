@@ -23,7 +23,7 @@ from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import MANIFEST, NUMBERS, PARQUET, linked_tables
-from sfumato.sources.base import TableSource
+from sfumato.sources.base import STORES, TableSource, scheme_of
 from sfumato.sources.files import FileSource, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.intervals import high_name, is_interval, low_name, original_names
@@ -74,6 +74,8 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
     >>> round(estimate.low, 2), round(estimate.high, 2)
     (26.67, 36.67)
     """
+    if isinstance(source, str | Path) and scheme_of(source) in STORES:
+        source = _copy_release(source)
     if isinstance(source, str) and "://" in source:
         raise ReadError(
             "A release is read from a folder or a file.",
@@ -114,12 +116,22 @@ def verify_bundle(folder: str | Path) -> BundleCheck:
 
     Nothing is raised if a promise is broken or a file was changed: the result says so.
     """
-    place = Path(folder).expanduser()
+    place = _copy_release(folder) if scheme_of(folder) in STORES else Path(folder).expanduser()
     if linked_tables(place):
         from sfumato.release.linked import check_linked
 
         return check_linked(place, _from_folder, _check)
     return _check(place, _from_folder(place))
+
+
+def _copy_release(url: str | Path) -> Path:
+    """Return a copy, on this machine, of the current release in a folder of a store."""
+    from sfumato.sources.stores import CURRENT, Store, current_release, local_copy
+
+    version = current_release(Store.of(url))
+    if version is None:
+        raise ReadError("The folder of the store must hold a release.", found=f"no {CURRENT}", fix="its URL")
+    return local_copy(f"{str(url).rstrip('/')}/{version}")
 
 
 def read_one_table(source: Any) -> Release:

@@ -19,7 +19,7 @@ from pathlib import Path
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.exports import EXPORTS
 from sfumato.private_folder import abandoned_folders, lock, unlock
-from sfumato.sources.base import SCHEMES, scheme_of
+from sfumato.sources.base import SCHEMES, STORES, scheme_of
 
 PARQUET, CSV, MANIFEST = "released.parquet", "released.csv", "manifest.json"
 REPORT, NUMBERS = "report.html", "report.json"  # the report as a page, and all its numbers
@@ -52,10 +52,11 @@ def resolve_folder(folder: str | Path) -> Path:
     scheme, reason = scheme_of(folder), ""
     if scheme:
         known = 'sfumato.Database(url, table="…") or, on the command line, --into TABLE'
+        copied = "into= this URL when the release is made" if scheme in STORES else "a folder here, and copy it"
         raise OptionError(
             "The target must be a folder of this machine, or a table of a database.",
             found=f"a URL with the scheme {scheme}",
-            fix=known if scheme in SCHEMES else "a folder here, and copy it to its place",
+            fix=known if scheme in SCHEMES else copied,
         )
     try:
         return Path(folder).expanduser().resolve()

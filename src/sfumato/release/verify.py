@@ -11,12 +11,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import GuaranteeNotMet
-from sfumato.formats.raw_files import write_whole
+from sfumato.formats.raw_files import read_frame, write_frames
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.plan import Claim
 from sfumato.private_folder import PrivateFolder
@@ -107,6 +106,7 @@ class Recount(Generic[T]):
 
 
 SHARE_ROWS = 2_000_000  # released rows whose groups are merged together; a group has a few dozen bytes
+MOST_SHARES = 256  # every share is read from every part, so that the reads of more shares would grow with the square
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +139,7 @@ class TallyFiles:
     def create(cls, folder: Path, claims: Sequence[Claim[Any]], rows: int) -> TallyFiles:
         """Make the folder for the tallies of a release with so many rows."""
         folder.mkdir(mode=0o700)
-        return cls(folder, tuple(claims), max(-(-rows // SHARE_ROWS), 1))
+        return cls(folder, tuple(claims), min(max(-(-rows // SHARE_ROWS), 1), MOST_SHARES))
 
     def write(self, part: int, counted: PartTallies) -> Gists:
         """Write the tallies of a part, and return what all shares must know of it; a part may be written twice."""
@@ -149,8 +149,7 @@ class TallyFiles:
             pickle.dumps(([own[share : share + 1] for own in split], None if share else counted.compared), protocol=5)
             for share in range(self.shares)
         ]
-        ends = np.cumsum([8 * (self.shares + 1), *map(len, frames)], dtype=np.int64)
-        write_whole(self.folder / f"{part}.tallies", lambda file: file.writelines([ends.tobytes(), *frames]))
+        write_frames(self.folder / f"{part}.tallies", frames)
         return Gists(tuple(claim.gist(tally) for claim, tally in pairs))
 
     def settle(self, gists: Gists, shares: Sequence[int]) -> SettledTallies:
@@ -160,7 +159,7 @@ class TallyFiles:
     def _settle(self, gists: Gists, share: int) -> SettledTallies:
         recounts, changes = [Recount(claim) for claim in self.claims], None
         for file in sorted(self.folder.glob("*.tallies")):
-            tallies, compared = self._read(file, share)
+            tallies, compared = pickle.loads(read_frame(file, share))
             for recount, own in zip(recounts, tallies, strict=True):
                 for tally in own:
                     recount.include(tally)
@@ -168,13 +167,6 @@ class TallyFiles:
         return SettledTallies(
             tuple(recount.settled(gist) for recount, gist in zip(recounts, gists.of_claims, strict=True)), changes
         )
-
-    def _read(self, file: Path, share: int) -> Any:
-        with file.open("rb") as content:
-            content.seek(8 * share)
-            start, end = np.frombuffer(content.read(16), dtype=np.int64).tolist()
-            content.seek(start)
-            return pickle.loads(content.read(end - start))
 
 
 @dataclass(frozen=True, repr=False)

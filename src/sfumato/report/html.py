@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 from sfumato.formats.exports import EXPORTS, file_names
 from sfumato.languages import ENGLISH, translate_page
 from sfumato.params import plain
-from sfumato.plan.questions import DistinctIn
+from sfumato.plan.questions import GroupSizesOf, MissingIn
 from sfumato.release.bundle import released_labels
 from sfumato.report.contents import contents
 from sfumato.report.picture import HEIGHT, WIDTH
@@ -196,5 +196,5 @@ def _categories(release: Release, name: str) -> str:
     table = release.table
     if not isinstance(table, Table) or table.kinds[name] not in (Kind.NOMINAL, Kind.ORDERED):
         return ""
-    values = release.answers(report_questions(release))[DistinctIn(name)].values
-    return str(len(values) - values.null_count)
+    answers = release.answers(report_questions(release))
+    return str(answers[GroupSizesOf((name,))].count - bool(answers[MissingIn(name)]))

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.errors import SfumatoError, StatisticError
-from sfumato.plan.questions import Distinct, DistinctIn, GroupSizesOf, SpreadOf
+from sfumato.plan.questions import GroupSizesOf, MissingIn, SetsOf, SpreadOf
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
-from sfumato.table.intervals import ANY, BOX, Intervals, interval_names, is_interval, original_name, parse_set
+from sfumato.table.intervals import BOX, Intervals, interval_names, is_interval, original_name
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
@@ -71,17 +71,8 @@ def column_spreads(release: Release) -> dict[str, float]:
     """Return the mean share of its range, from 0 to 1, that a cell of each generalized column covers."""
     answers, questions = release.answers(report_questions(release)), report_questions(release)
     found = {one.column: answers[one].share for one in questions if isinstance(one, SpreadOf)}
-    sets = {one.column: _set_spread(answers[one]) for one in questions if isinstance(one, DistinctIn)}
-    found |= {name: share for name, share in sets.items() if name in _sets(release)}
+    found |= {one.column: answers[one].share for one in questions if isinstance(one, SetsOf)}
     return {name: found[name] for name in release.names if not math.isnan(found.get(name, math.nan))}
-
-
-def _set_spread(cells: Distinct) -> float:
-    """Return the mean share of the values that a released set leaves open; NaN if there is a single value."""
-    sets = [frozenset(parse_set(None if text is None else str(text))) for text in cells.values.to_pylist()]
-    values = len(frozenset().union(*sets))
-    shares = np.array([1.0 if ANY in one else (len(one) - 1) / max(values - 1, 1) for one in sets])
-    return float(shares @ cells.counts / cells.counts.sum()) if values > 1 or shares.any() else math.nan
 
 
 def report_questions(release: Release) -> list[Question[Any]]:
@@ -90,7 +81,8 @@ def report_questions(release: Release) -> list[Question[Any]]:
     categories = [name for name, kind in kinds.items() if kind in (Kind.NOMINAL, Kind.ORDERED)]
     return [
         *(SpreadOf(name) for name in release.names if is_interval(name, kinds)),
-        *(DistinctIn(name) for name in dict.fromkeys([*categories, *_sets(release)])),
+        *(SetsOf(name) for name in _sets(release)),
+        *(question for name in categories for question in (GroupSizesOf((name,)), MissingIn(name))),
         *([GroupSizesOf(grouped)] if grouped else []),
     ]
 

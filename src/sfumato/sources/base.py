@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 COPIES = 12  # memory for a text file, as a multiple of its size
 CELL_BYTES = 150  # memory for a cell: its number, weights, sorted copies and released columns
-SCHEMES = {"postgresql": "PostgreSQL", "postgres": "PostgreSQL", "duckdb": "DuckDB", "sqlite": "SQLite"}
+STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "hdfs")  # schemes of stores of files
+SCHEMES = {
+    "postgresql": "PostgreSQL",
+    "postgres": "PostgreSQL",
+    "mysql": "MySQL",
+    "mariadb": "MySQL",
+    "duckdb": "DuckDB",
+    "sqlite": "SQLite",
+}  # of databases
 
 
 def scheme_of(path: Any) -> str:

@@ -24,14 +24,17 @@ class Database(TableSource, Destination):
     """A table of a PostgreSQL, DuckDB or SQLite database.
 
     A release reads one state of the source, and writes the released rows in one transaction: all of them or none, also
-    if the process is killed. Types and comments of columns are kept. The manifest is the comment on the new table.
+    if the process is killed. Types and comments of columns are kept. The manifest is the comment on the new table, and
+    in MySQL and MariaDB a table beside it whose name ends with ``_manifest``; there, a killed process may leave a
+    table whose name begins with ``sfumato_``.
 
     Parameters
     ----------
     url : str
-        ``"postgresql://user@host/database"``, ``"duckdb:///file.duckdb"`` or ``"sqlite:///file.db"``. Leave a password
-        out: PostgreSQL finds it in the environment (``PGPASSWORD``), in ``~/.pgpass`` or in a service file
-        (``"postgresql://?service=hospital"``).
+        ``"postgresql://user@host/database"``, ``"mysql://user@host/database"`` (also MariaDB),
+        ``"duckdb:///file.duckdb"`` or ``"sqlite:///file.db"``. Leave a password out: PostgreSQL finds it in the
+        environment (``PGPASSWORD``), in ``~/.pgpass`` or in a service file (``"postgresql://?service=hospital"``),
+        MySQL in ``MYSQL_PWD`` or ``~/.my.cnf``.
     table : str, optional
         Name of the table, or ``"schema.table"``.
     query : str, optional
@@ -64,8 +67,10 @@ class Database(TableSource, Destination):
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or scheme_of(self.url) not in SCHEMES or "://" not in self.url:
             raise OptionError(
-                "The URL of a database must begin with postgresql://, duckdb:/// or sqlite:///.",
-                fix="postgresql://user@host/database",
+                "The URL of a database must begin with postgresql://, mysql://, mariadb://, duckdb:/// or sqlite:///.",
+                found=f"the scheme {scheme_of(self.url)}" if scheme_of(self.url) else "",
+                fix="postgresql://user@host/database; tables of SQL Server, Oracle and others are read as a frame of "
+                "Spark (session.read.jdbc) or exported to Parquet",
             )
         if (self.table is None) == (self.query is None):
             raise OptionError("Give a table or a query.", found="both" if self.table else "neither", fix="table=…")
@@ -139,6 +144,10 @@ class Database(TableSource, Destination):
             from sfumato.sources.postgres import Postgres
 
             return Postgres(self.url)
+        if SCHEMES[scheme] == "MySQL":
+            from sfumato.sources.mysql import MySQL
+
+            return MySQL(self.url)
         path = Path(re.sub(r"^\w+:(///)?", "", self.url)).expanduser()
         if scheme == "duckdb":
             from sfumato.sources.database_files import DuckDBFile

@@ -40,7 +40,7 @@ from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_typ
 from sfumato.formats.type_inference import Spelling, infer_type
 from sfumato.formats.workbooks import read_sheet
 from sfumato.machine import available_memory
-from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
+from sfumato.sources.base import CELL_BYTES, COPIES, STORES, TableSource, scheme_of
 from sfumato.table.table import Table
 
 MOST_COUNTED = 1 << 35  # bytes of an unpacked file, above which it is not counted any further
@@ -72,9 +72,10 @@ def read(
     Parameters
     ----------
     path : str or Path
-        Path of a file, or a pattern such as ``"part-*.csv"``. All files that match the pattern are read in order of
-        name into one table; they must have the same columns, in any order. Folders such as ``year=2020`` are columns,
-        of a pattern and of a folder that has such folders.
+        Path of a file, a pattern such as ``"part-*.csv"``, or either of them in a store (``s3://``, ``gs://``,
+        ``abfs://``, ``hdfs://``), with credentials from the environment. All files that match the pattern are read in
+        order of name into one table; they must have the same columns, in any order. Folders such as ``year=2020`` are
+        columns, of a pattern and of a folder that has such folders.
     separator : str, optional
         Character between cells, such as ``","``, ``";"`` or ``"\t"``. Detected by default.
     encoding : str, optional
@@ -152,9 +153,18 @@ class FileSource(TableSource):
     path: str | Path
     options: TextOptions = field(default_factory=TextOptions)
 
+    @property
+    def local(self) -> str | Path:
+        """The path; of files in a store, that of their copy on this machine, which is made when it is needed."""
+        if scheme_of(self.path) not in STORES:
+            return self.path
+        from sfumato.sources.stores import local_copy
+
+        return local_copy(self.path)
+
     def read(self) -> Table:
         """Read the table."""
-        return _read_table(self.path, self.options)
+        return _read_table(self.local, self.options)
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, as one batch."""
@@ -162,6 +172,10 @@ class FileSource(TableSource):
 
     def memory_needed(self) -> int:
         """Estimate the bytes of memory that working on all rows at once takes."""
+        if scheme_of(self.path) in STORES:
+            from sfumato.sources.stores import size_at
+
+            return COPIES * size_at(self.path)
         return sum(map(_memory_needed, matching_files(self.path)))
 
     def require_no_header(self, file: Path) -> None:

@@ -112,7 +112,7 @@ def engines(tmp_path_factory):
                 pairs.original, Release(pairs.released), None, ComparisonOptions(), origin=pairs.origin
             )
             keys = CellKeys.of(subject)
-            counted = running.compare(opened, work.released.parts(), keys)
+            counted = running.compare(opened, work.released, keys)
             assert (pairs.original.take(pairs.origin).arrow.column("grade").to_pylist()) == (
                 pairs.released.arrow.column("grade").to_pylist()
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,8 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.errors import CannotRelease, GuaranteeNotMet, SchemaError
-from sfumato.plan.claims.risk import HouseholdRows, household_risks
+from sfumato.plan.claims.risk import HouseholdRisk
+from sfumato.plan.plan import Evidence
 from sfumato.release.bundle_check import check_bundle
 from sfumato.release.read import read_release
 
@@ -130,15 +132,31 @@ def test_the_risk_of_households_is_told_and_the_household_is_not_released(engine
 
 
 def test_households_of_people_with_several_rows_count_each_person_once() -> None:
-    rows = HouseholdRows(
-        groups=np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 1]], np.uint64),
-        homes=np.array([7, 7, 7, 8, 8], np.uint64),
-        people=np.array([1, 2, 1, 3, 4], np.uint64),
-        has_home=np.array([True, True, True, True, False]),
+    table = pa.table({"person": [1, 2, 1, 3, 4], "home": [7, 7, 7, 8, None], "group": [0, 0, 1, 1, 1]})
+    rows = sf.Table.from_arrow(table)
+    claim = HouseholdRisk(columns=("group",), household="home", person="person")
+    told = claim.tally(Evidence(rows, rows, np.arange(5))).settled()
+    assert sorted(told.alone) == pytest.approx([1 / 3, 1 / 3, 1 / 2, 1 / 2])
+    assert sorted(told.together) == pytest.approx([1 / 3, 1 / 3, 3 / 4, 3 / 4])
+
+
+def test_of_very_many_households_a_sample_is_told_however_the_rows_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    rows = sf.Table.from_arrow(
+        pa.table({"person": np.arange(900) % 450, "home": np.arange(900) % 150, "group": rng.integers(0, 60, 900)})
     )
-    alone, together = household_risks(rows)
-    assert alone.tolist() == pytest.approx([1 / 2, 1 / 2, 1 / 3, 1 / 3])
-    assert together.tolist() == pytest.approx([3 / 4, 3 / 4, 1 / 3, 1 / 3])
+    claim = HouseholdRisk(columns=("group",), household="home", person="person")
+    whole = claim.tally(Evidence(rows, rows, np.arange(900)))
+    all_homes = claim.finding(whole).found
+    monkeypatch.setattr("sfumato.plan.claims.risk.MOST_MEMBERS", 150)
+    parts = [rows.take(own) for own in np.array_split(rng.permutation(900), 7)]
+    tallies = [claim.tally(Evidence(part, part, np.arange(part.rows))) for part in parts]
+    merged = functools.reduce(claim.merge, tallies)
+    told = functools.reduce(claim.merge, [claim.settle(one, None) for one in claim.split(merged, 3)])
+    assert claim.finding(told) == claim.finding(merged)
+    assert claim.finding(merged) == claim.finding(claim.tally(Evidence(rows, rows, np.arange(900))))
+    assert 20 < len(told.alone) < 150 and f"in a sample of {len(told.alone)} people" in claim.finding(told).found
+    assert "sample" not in all_homes and claim.finding(told).found != all_homes
 
 
 def test_inspect_tells_the_risk_of_households(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

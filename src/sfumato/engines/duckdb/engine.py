@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,10 +93,9 @@ class _Session(OutOfCoreSession):
         tables = rows.tables(self.memory_for(rows).batch_rows)
         return route_rows(tables, plan.route, plan.blocks, self.folder / "blocks", progress.add)
 
-    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compare_stored_keys(
-            self.keys_of(source, keys), map(keys.key_released, released), self.folder, self.connection
-        )
+    def compare(self, source: OutOfCoreTable, released: Table, keys: RowKeys) -> ComparedRows:
+        shown = map(keys.key_released, released.parts())
+        return compare_stored_keys(self.keys_of(source, keys), shown, self.folder, self.connection)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         progress = LoggedProgress(what, len(items))

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sfumato.engines.out_of_core.scan import Scan, SqlDialect, histogram_of
+from sfumato.engines.out_of_core.scan import Scan, SqlDialect, compare_keys
 from sfumato.engines.out_of_core.source import Relation, StoredRows, spool_tables
 from sfumato.errors import OutOfMemory, ReadError
-from sfumato.plan.answers import ComparedRows, EqualRowCounts
+from sfumato.plan.answers import ComparedRows
 from sfumato.plan.questions import PartialAnswers, Question
 from sfumato.table.table import chosen_within
 
@@ -130,18 +130,7 @@ def compare_stored_keys(
 ) -> ComparedRows:
     """Compare the keys of rows, as :meth:`sfumato.engines.base.Session.compare` has them."""
     people, rows = spool_tables(original, folder, "people-keys"), spool_tables(released, folder, "released-keys")
-    sizes = connection.table(
-        f"SELECT size, count(*) AS groups FROM (SELECT count(*) AS size FROM {_keys(rows)} GROUP BY shown_a, shown_b) "
-        "GROUP BY size ORDER BY size"
-    )
-    compared = ComparedRows(
-        original_rows=people.rows,
-        people=_count_people(people, connection),
-        released_rows=rows.rows,
-        whole=_equal("whole", people, rows, connection),
-        known=_equal("known", people, rows, connection),
-        groups=histogram_of(sizes),
-    )
+    compared = compare_keys(_keys(people), _keys(rows), "person_a" in people.types, connection.table)
     for file in (*people.files, *rows.files):
         file.unlink(missing_ok=True)
     return compared
@@ -150,36 +139,3 @@ def compare_stored_keys(
 def _keys(relation: Relation) -> str:
     named = ", ".join(f"{relation.column(name)} AS {name}" for name in relation.types)
     return f"(SELECT {named} FROM {relation.sql(list(relation.types))})"
-
-
-def _count_people(people: Relation, connection: Connection) -> int:
-    if "person_a" not in people.types:
-        return people.rows
-    return int(connection.row(f"SELECT count(DISTINCT (person_a, person_b)) AS people FROM {_keys(people)}")["people"])
-
-
-def _equal(key: str, people: Relation, rows: Relation, connection: Connection) -> EqualRowCounts:
-    """Count the people whom released rows equal in a key; who shares the ``known`` key with others is not unique."""
-    on, told_apart = f"{key}_a, {key}_b", "person_a" in people.types
-    count = "count(DISTINCT (person_a, person_b))" if told_apart else "count(*)"
-    person = "any_value((person_a, person_b))" if told_apart else "NULL"
-    those = "count(DISTINCT person) FILTER ({})" if told_apart else "count_if({})"
-    query = f"""
-        WITH together AS (
-            SELECT {on}, {count} AS people, {person} AS person, any_value(known_a) AS a, any_value(known_b) AS b
-            FROM {_keys(people)} GROUP BY {on}
-        ), alone AS (
-            SELECT known_a AS a, known_b AS b FROM {_keys(people)} GROUP BY known_a, known_b HAVING {count} = 1
-        ), shown AS (
-            SELECT {on}, count(*) AS rows FROM {_keys(rows)} GROUP BY {on}
-        ), counted AS (
-            SELECT people, person, coalesce(rows, 0) AS rows, people = 1 AND alone.a IS NOT NULL AS is_unique
-            FROM together LEFT JOIN shown USING ({on}) LEFT JOIN alone ON together.a = alone.a AND together.b = alone.b
-        )
-        SELECT {those.format("is_unique")} AS is_unique, {those.format("is_unique AND rows > 0")} AS copied,
-            count_if(people = 2) AS pairs, coalesce(sum(rows), 0)::BIGINT AS equal FROM counted
-    """
-    counts = {name: int(count) for name, count in connection.row(query).items()}  # DuckDB counts in 128 bits
-    return EqualRowCounts(
-        unique=counts["is_unique"], copied=counts["copied"], pairs=counts["pairs"], equal=counts["equal"]
-    )

@@ -143,8 +143,9 @@ def relation_of(source: Any, folder: Path, connection: Connection, memory: int) 
         return spool_tables(plain_batches(source.batches()), folder, "source")
     if not isinstance(source, FileSource):
         return spool_tables(_batches(as_table(source)), folder, "source")
-    files = matching_files(source.path)
-    partitions = Partitions.of(source.path, files)
+    local = source.local
+    files = matching_files(local)
+    partitions = Partitions.of(local, files)
     formats = {file_format(file) for file in files}
     if formats == {"parquet"}:
         source.require_no_header(files[0])

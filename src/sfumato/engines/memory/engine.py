@@ -225,8 +225,9 @@ class Memory(Engine, Session[MemoryTable, MemoryWork]):
         """Return all released rows, which are held anyway."""
         return PairedSample(work.evidence, None)
 
-    def compare(self, source: MemoryTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        return compare_keys(keys.key_original(source.fitted.table), pa.concat_tables(map(keys.key_released, released)))
+    def compare(self, source: MemoryTable, released: Table, keys: RowKeys) -> ComparedRows:
+        shown = pa.concat_tables(map(keys.key_released, released.parts()))
+        return compare_keys(keys.key_original(source.fitted.table), shown)
 
 
 def _random_numbers(randomness: Randomness, name: str, groups: NDArray[np.int64]) -> NDArray[np.int64]:

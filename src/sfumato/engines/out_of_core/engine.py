@@ -31,7 +31,7 @@ from sfumato.private_folder import PrivateFolder
 from sfumato.randomness import Randomness
 from sfumato.release import target as place
 from sfumato.release.bundle import sha256, write_parts
-from sfumato.release.destination import Folder
+from sfumato.release.destination import Folder, StoreFolder
 from sfumato.release.release import Release
 from sfumato.release.rows import StoredTable
 from sfumato.release.target import PARQUET
@@ -72,10 +72,12 @@ class OutOfCoreWork:
     @cached_property
     def released(self) -> StoredTable:
         """The released rows, in their files."""
-        return StoredTable.of(self.parts.folder, self.parts.kinds)
+        return self.stored_in(self.parts.folder)
 
-
-MOST_TASKS = 256  # that merge shares of tallies: each has a small result
+    def stored_in(self, folder: Path) -> StoredTable:
+        """Return the released rows in this folder; how many there are is known, so that no file is read."""
+        numbers = sorted(part.number for part in self.parts.parts)
+        return StoredTable([folder / place.part_name(one) for one in numbers], self.parts.kinds, self.parts.rows)
 
 
 def _tally(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
@@ -171,6 +173,12 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         """Write the release; a folder ``into`` takes over the files, all or nothing."""
         manifest = release.manifest
         assert manifest is not None
+        if isinstance(into, StoreFolder):
+            private = PrivateFolder.create(place.prefix(self.folder), self.folder.parent, ".rows")
+            made = self.place(work, release, into.staged(private.path / "release"))
+            into.publish(private.path / "release")
+            assert isinstance(made.table, StoredTable)
+            return replace(made, table=made.table.owning(private.remove)).knowing(made)
         if not isinstance(into, Folder):
             return replace(super().place(work, release, into), table=self.keep(work))  # the files will be removed
         asking = replace(release, _ask=partial(self.ask, work))
@@ -178,8 +186,7 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         sums = dict(zip([file.name for file in files], self.each(sha256, files, "computing checksums"), strict=True))
         report = asking.report_files(language=into.language)
         folder = write_parts(work.parts.folder, manifest, report, into.path, sums, into.language)
-        kinds = {column.name: column.kind for column in manifest.released}
-        return replace(release, table=StoredTable.of(folder / PARQUET, kinds)).knowing(asking)
+        return replace(release, table=work.stored_in(folder / PARQUET)).knowing(asking)
 
     def ask(self, work: OutOfCoreWork, questions: Sequence[Question[Any]]) -> dict[Question[Any], Any]:
         """Answer questions about the released rows, each part where it is."""
@@ -192,11 +199,16 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
         self, files: TallyFiles, count: Callable[[TallyFiles, ReleasedPart], Gists], work: OutOfCoreWork
     ) -> SettledTallies:
         """Count all parts, and merge the shares of their groups."""
-        gists = self.each(partial(count, files), work.parts.parts, "counting released rows")
-        tasks = np.array_split(np.arange(files.shares), min(files.shares, MOST_TASKS))
-        merge = partial(files.settle, reduce(Gists.merge, gists))
-        settled = self.each(merge, [one.tolist() for one in tasks], "merging counts of groups")
-        return reduce(partial(SettledTallies.merge, claims=files.claims), settled)
+        gists = self.merge_each(partial(count, files), work.parts.parts, Gists.merge, "counting released rows")
+        shares = [[one] for one in range(files.shares)]
+        join = partial(SettledTallies.merge, claims=files.claims)
+        whole: SettledTallies
+        whole = self.merge_each(partial(files.settle, gists), shares, join, "merging counts of groups")
+        return whole
+
+    def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
+        """Do the work for all items, and merge the results, in any grouping but in their order."""
+        return reduce(merge, self.each(work, items, what))
 
     def keep(self, work: OutOfCoreWork) -> Table:
         """Return the released rows so that they outlive the files of this run: in memory."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import EXACTLY_COUNTED, StoredRows, column_facts
 from sfumato.machine import MemoryBudget
-from sfumato.plan.answers import Extremes
+from sfumato.plan.answers import ComparedRows, EqualRowCounts, Extremes
 from sfumato.plan.questions import (
     Answers,
     Distinct,
@@ -224,3 +224,52 @@ SHORTCUTS: dict[type[Question[Any]], Callable[[OutOfCoreSurvey, Any], Any]] = { 
 def histogram_of(counted: pa.Table) -> GroupSizes:
     """Return the sizes of groups from the columns ``size`` and ``groups`` of a query."""
     return GroupSizes(*(counted.column(name).to_numpy().astype(np.int64) for name in ("size", "groups")))
+
+
+# Compare the keys of all original rows, the people, with those of all released rows, by SQL that all engines have.
+
+
+def compare_keys(people: str, rows: str, told_apart: bool, ask: Callable[[str], pa.Table]) -> ComparedRows:
+    """Compare two relations of keys, given in SQL; see :class:`sfumato.engines.base.RowKeys`.
+
+    ``told_apart`` says whether a column tells people apart, and ``ask`` answers a query.
+    """
+    count = "count(DISTINCT (person_a, person_b))" if told_apart else "count(*)"
+    owners = ask(f"SELECT count(*) AS rows, {count} AS people FROM {people}").to_pylist()[0]
+    shown = f"(SELECT count(*) AS size FROM {rows} AS released GROUP BY shown_a, shown_b) AS counted"
+    groups = histogram_of(ask(f"SELECT size, count(*) AS groups FROM {shown} GROUP BY size ORDER BY size"))
+    return ComparedRows(
+        original_rows=owners["rows"],
+        people=owners["people"],
+        released_rows=int(groups.sizes @ groups.groups),
+        whole=_equal_rows("whole", people, rows, told_apart, ask),
+        known=_equal_rows("known", people, rows, told_apart, ask),
+        groups=groups,
+    )
+
+
+def _equal_rows(key: str, people: str, rows: str, told_apart: bool, ask: Callable[[str], pa.Table]) -> EqualRowCounts:
+    """Count the people whom released rows equal in a key; who shares the ``known`` key with others is not unique."""
+    on = f"{key}_a, {key}_b"
+    count = "count(DISTINCT (person_a, person_b))" if told_apart else "count(*)"
+    person = "any_value((person_a, person_b))" if told_apart else "NULL"
+    those = "count(DISTINCT person) FILTER (WHERE {})" if told_apart else "count_if({})"
+    query = f"""
+        WITH together AS (
+            SELECT {on}, {count} AS people, {person} AS person, any_value(known_a) AS a, any_value(known_b) AS b
+            FROM {people} AS everybody GROUP BY {on}
+        ), alone AS (
+            SELECT known_a AS a, known_b AS b FROM {people} AS everybody GROUP BY known_a, known_b HAVING {count} = 1
+        ), shown AS (
+            SELECT {on}, count(*) AS number FROM {rows} AS released GROUP BY {on}
+        ), counted AS (
+            SELECT people, person, coalesce(number, 0) AS number, people = 1 AND alone.a IS NOT NULL AS is_unique
+            FROM together LEFT JOIN shown USING ({on}) LEFT JOIN alone ON together.a = alone.a AND together.b = alone.b
+        )
+        SELECT {those.format("is_unique")} AS is_unique, {those.format("is_unique AND number > 0")} AS copied,
+            count_if(people = 2) AS pairs, CAST(coalesce(sum(number), 0) AS BIGINT) AS equal FROM counted
+    """
+    counts = {name: int(number) for name, number in ask(query).to_pylist()[0].items()}  # DuckDB counts in 128 bits
+    return EqualRowCounts(
+        unique=counts["is_unique"], copied=counts["copied"], pairs=counts["pairs"], equal=counts["equal"]
+    )

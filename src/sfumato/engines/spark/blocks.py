@@ -11,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import StoredRows
-from sfumato.engines.spark.cluster import Cluster, without_text
+from sfumato.engines.spark.cluster import Cluster, partition_keys
+from sfumato.engines.spark.failures import without_text
 from sfumato.engines.spark.scan import NumberedFile, numbered_files
-from sfumato.engines.spark.source import BLOCK, KEY, quote_name
+from sfumato.engines.spark.source import BLOCK, KEY, PLACE, quote_name
 from sfumato.errors import GuaranteeNotMet, items_without_cause
 from sfumato.plan.plan import Plan
 from sfumato.table.table import Table
@@ -44,15 +45,17 @@ class SparkBlocks:
 
 def route_rows(plan: Plan, stored: StoredRows, cluster: Cluster, batch_rows: int) -> SparkBlocks:
     """Route every row to its block, and write each block into a folder of its own."""
-    from pyspark.sql.types import LongType, StructType
+    from pyspark.sql.types import IntegerType, LongType, StructType
 
     folder, files = cluster.folder / "blocks", numbered_files(stored.relation)
     fields = cluster.read(stored.relation.files).select([quote_name(name) for name in stored.names])
-    shape = StructType([*fields.schema.fields]).add(BLOCK, LongType()).add(KEY, LongType())
+    shape = StructType([*fields.schema.fields])
+    for name, kind in ((BLOCK, LongType()), (KEY, LongType()), (PLACE, IntegerType())):
+        shape = shape.add(name, kind)
     numbers = cluster.spark.range(0, len(files), 1, len(files))
     routed = numbers.mapInArrow(_router(plan, stored, files, batch_rows), shape)
-    together = routed.repartition(plan.blocks, BLOCK).sortWithinPartitions(BLOCK, KEY)
-    writer = together.write.partitionBy(BLOCK)
+    together = routed.repartition(plan.blocks, PLACE).drop(PLACE)  # one task for each block
+    writer = together.sortWithinPartitions(BLOCK, KEY).write.partitionBy(BLOCK)
     cluster.run_stages(lambda: writer.parquet(f"file://{folder}"), "sorting rows into blocks", STAGES)
     written = [(number, file) for number in range(plan.blocks) for file in _files(folder, number)]
     counts = [footer.rows for footer in cluster.look([file for _, file in written])]
@@ -77,9 +80,14 @@ def _router(
 
 
 def _route_file(plan: Plan, stored: StoredRows, file: NumberedFile, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    places = partition_keys(plan.blocks)
     for keys, arrow in file.batches(stored, stored.names, batch_rows):
         blocks = plan.route(stored.to_table(arrow), keys)
-        named = {BLOCK: pa.array(blocks, pa.int64()), KEY: pa.array(keys.astype(np.int64))}
+        named = {
+            BLOCK: pa.array(blocks, pa.int64()),
+            KEY: pa.array(keys.astype(np.int64)),
+            PLACE: pa.array(places[blocks]),
+        }
         yield from pa.table([*arrow.columns, *named.values()], names=[*arrow.column_names, *named]).to_batches()
 
 

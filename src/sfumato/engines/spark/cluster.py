@@ -5,22 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import re
 import secrets
+import shutil
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial, reduce
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from sfumato.engines.out_of_core.source import Footer, footers_of
-from sfumato.errors import MissingExtra, OptionError, OutOfMemory, ReadError, SfumatoError, without_cause
+from sfumato.engines.spark.failures import Refusal, guard, translate_error
+from sfumato.errors import MissingExtra, OptionError, without_cause
+from sfumato.formats.raw_files import read_frame, write_frames, write_whole
 from sfumato.machine import LoggedProgress, MemoryBudget, available_memory, memory_from, processors
 from sfumato.release.rows import file_url
 
@@ -89,106 +93,9 @@ Item = TypeVar("Item")
 RESULT = "number long, result binary"
 PROBES = 8  # tasks that look for the workspace
 FEW_FILES, MOST_LOOKS = 32, 256  # footers that are read by one process, and tasks that read more of them
-LOST = "ExecutorLostFailure"  # mostly because a system ends processes that take too much memory
-FAILURE = re.compile(r"TaskFailure: (\w+)")
-NAMED = re.compile(  # Spark's names of errors that it wraps in others
-    r"\[((?:FAILED_READ_FILE|TASK_WRITE_FAILED|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND)[A-Z_.]*)\]"
-)
-PACKAGES = ("sfumato", "pyarrow", "pandas", "numpy", "numba", "scipy", "duckdb", "pyspark")
-ABSENT = re.compile(  # what workers of Spark say that run another Python, or one without the packages
-    r"No module named '(\w+)|PYTHON_VERSION_MISMATCH|Cannot run program \"|(PyArrow|Pandas) >= [\d.]+ must be installed"
-)
-
-
-@dataclass(frozen=True)
-class KnownFailure:
-    """A failure that Spark tells at length, in a few words: how it is recognised, and what to try."""
-
-    text: str  # pattern of what Spark, Java or the system says
-    must: str
-    found: str
-    fix: str
-    error: type[SfumatoError] = OptionError
-
-
-KNOWN_FAILURES = (
-    KnownFailure(
-        r"No space left on device",
-        "The cluster must be able to do the work.",
-        "no space left on device",
-        "free space on the disks of the target and of the executors, or into= another folder",
-    ),
-    KnownFailure(
-        r"Permission denied",
-        "The cluster must be able to do the work.",
-        "permission denied",
-        "executors that run as the same user as the driver, and a source that this user may read",
-    ),
-    KnownFailure(
-        r"spark\.driver\.maxResultSize",
-        "The driver must hold the results of all tasks.",
-        "results larger than spark.driver.maxResultSize",
-        "a larger spark.driver.maxResultSize, fewer and larger blocks (block_rows), or fewer columns",
-        OutOfMemory,
-    ),
-    KnownFailure(
-        r"OutOfMemoryError|GC overhead limit exceeded",
-        "The processes of Java must have enough memory.",
-        "a full heap",
-        "a larger spark.executor.memory and spark.driver.memory",
-        OutOfMemory,
-    ),
-    KnownFailure(
-        r"Python worker exited unexpectedly|Python worker failed to connect back",
-        "The Python workers of the executors must live.",
-        "a worker that was ended, mostly because it took too much memory",
-        "a larger spark.executor.memoryOverhead or spark.executor.pyspark.memory, or a smaller block_rows",
-        OutOfMemory,
-    ),
-    KnownFailure(
-        r"No FileSystem for scheme|UNSUPPORTED_FILE_SYSTEM|Class \S*FileSystem not found",
-        "Spark must have the file system of the URL.",
-        "no library for this scheme",
-        "the package of the store, such as --packages org.apache.hadoop:hadoop-aws for s3a://",
-    ),
-    KnownFailure(
-        r"AccessDenied|Forbidden|Status Code: 403|NoAuthWithAWSException|No AWS Credentials",
-        "The store must accept the credentials of the cluster.",
-        "access denied",
-        "a role or a key that may read the source, set for the executors as well",
-    ),
-    KnownFailure(
-        r"PATH_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND",
-        "The source must exist.",
-        "no such path, table or view",
-        "check its name, and the catalog or the temporary views of this session",
-        ReadError,
-    ),
-    KnownFailure(
-        r"CANNOT_MERGE_SCHEMAS|Failed merging schema",
-        "Files that are read together must have the same columns with the same types.",
-        "files with other types",
-        "read them one by one",
-        ReadError,
-    ),
-    KnownFailure(
-        r"SparkContext was shut ?down|Cannot call methods on a stopped SparkContext|Connection refused",
-        "The session of Spark must live until the release is made.",
-        "a session that ended",
-        "a new session; the log of the driver says why it ended",
-    ),
-)
-
-
-class TaskFailure(Exception):
-    """A failed task, which Spark may try again. It tells only the type of the error: the text may quote cells."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An error of this package on an executor: trying again would not help, so it is a result of the task."""
-
-    error: SfumatoError
+FEW_ITEMS = 64  # that are sent to every task; a task of more reads its own from a file
+SMALL_RESULT = 1 << 15  # bytes that a task returns through Spark; more is left in a file
+MERGED_AT_ONCE = 16  # results that one task merges
 
 
 @dataclass(frozen=True, repr=False)
@@ -198,9 +105,13 @@ class Cluster:
     spark: SparkSession
     folder: Path
 
+    def is_shared(self, path: Path) -> bool:
+        """Return whether executors find a path of the driver."""
+        return all(self.each(Path.exists, [path] * PROBES, "looking for files"))
+
     def require_shared(self) -> None:
         """Raise unless the executors find the folder of the driver."""
-        if not all(self.each(Path.is_dir, [self.folder] * PROBES, "looking for the folder")):
+        if not self.is_shared(self.folder):
             raise OptionError(
                 "The folder of the release must be on a file system that the driver and all executors share.",
                 found="executors that do not see it",
@@ -213,8 +124,25 @@ class Cluster:
         return self.run(lambda: reader.parquet(*map(file_url, files)))
 
     def table(self, frame: DataFrame) -> pa.Table:
-        """Return a small frame."""
+        """Return a frame of a few rows."""
         return self.run(frame.toArrow)
+
+    def query(self, sql: str) -> pa.Table:
+        """Return the few rows that answer a query."""
+        return self.run(lambda: self.spark.sql(sql).toArrow())
+
+    def spooled(self, frame: DataFrame, what: str) -> pa.Table:
+        """Return a frame of more rows, which the executors write and the driver reads: Java's driver never holds it.
+
+        The rows have no order.
+        """
+        import pyarrow.parquet as pq
+
+        folder = self.folder / f"frame-{secrets.token_hex(8)}"
+        self.run_stages(lambda: frame.write.parquet(f"file://{folder}"), what)
+        table = pq.read_table(folder, partitioning=None, coerce_int96_timestamp_unit="us")
+        shutil.rmtree(folder, ignore_errors=True)
+        return table
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         """Do the work for every item, one task each, and return the results in the order of the items.
@@ -223,15 +151,35 @@ class Cluster:
         """
         if not items:
             return []
-        count = len(items)
+        count, name = len(items), secrets.token_hex(8)
+        given = items if count <= FEW_ITEMS else StoredItems.write(self.folder / f"items-{name}", items)
         numbers = self.spark.range(0, count, 1, count)
-        replies = self.run_stages(numbers.mapInArrow(_task(work, tuple(items)), RESULT).toArrow, what)
+        task = _task(work, given, self.folder / f"result-{name}")
+        replies = self.run_stages(numbers.mapInArrow(task, RESULT).toArrow, what)
         results = dict(zip(*(replies.column(name).to_pylist() for name in ("number", "result")), strict=True))
         outcomes = [pickle.loads(results[number]) for number in range(count)]
+        outcomes = [one.take() if isinstance(one, StoredResult) else one for one in outcomes]
+        if isinstance(given, StoredItems):
+            given.file.unlink(missing_ok=True)
         for outcome in outcomes:
             if isinstance(outcome, Refusal):
                 raise outcome.error
         return outcomes
+
+    def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
+        """Do the work for every item, and merge all results in their order, a few at a time, on the executors."""
+        if len(items) <= MERGED_AT_ONCE:
+            return reduce(merge, self.each(work, items, what))
+        left = self.each(partial(_leave_result, work, self.folder / f"merge-{secrets.token_hex(8)}"), items, what)
+        while len(left) > 1:
+            several = [left[start : start + MERGED_AT_ONCE] for start in range(0, len(left), MERGED_AT_ONCE)]
+            name = self.folder / f"merge-{secrets.token_hex(8)}"
+            merged = self.each(partial(_leave_result, partial(_merge_results, merge), name), several, what)
+            for file in left:
+                file.unlink(missing_ok=True)
+            left = merged
+        whole: T = StoredResult(left[0]).take()
+        return whole
 
     def look(self, files: Sequence[Path]) -> list[Footer]:
         """Read the footers of files: a few here, and many on the executors."""
@@ -254,65 +202,105 @@ class Cluster:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        return without_cause(work, (PySparkException, Py4JError), _translate_error)
+        return without_cause(work, (PySparkException, Py4JError), translate_error)
 
 
-def _task(work: Callable[[Item], T], items: tuple[Item, ...]) -> Callable[[Iterator[pa.RecordBatch]], Any]:
-    def results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True, repr=False)
+class StoredItems(Generic[Item]):
+    """Items of work in one file, of which a task reads its own: what tasks are sent does not grow with the tasks."""
+
+    file: Path
+
+    @classmethod
+    def write(cls, file: Path, items: Sequence[Item]) -> StoredItems[Item]:
+        """Write all items."""
+        write_frames(file, [pickle.dumps(item) for item in items])
+        return cls(file)
+
+    def __getitem__(self, number: int) -> Item:
+        item: Item = pickle.loads(read_frame(self.file, number))
+        return item
+
+
+@dataclass(frozen=True, repr=False)
+class StoredResult:
+    """The result of a task in a file, because Spark limits what all tasks together send to the driver."""
+
+    file: Path
+
+    def take(self) -> Any:
+        """Return the result, and remove the file."""
+        result = pickle.loads(self.file.read_bytes())
+        self.file.unlink(missing_ok=True)
+        return result
+
+
+def _task(
+    work: Callable[[Item], T], items: Sequence[Item] | StoredItems[Item], results: Path
+) -> Callable[[Iterator[pa.RecordBatch]], Any]:
+    def replies(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                result = pickle.dumps(guard(partial(work, items[number])))
+                result = pickle.dumps(guard(partial(_work_on, work, items, number)))
+                if len(result) > SMALL_RESULT:
+                    stored = guard(partial(_store, results.with_name(f"{results.name}-{number}"), result))
+                    result = pickle.dumps(stored)
                 yield pa.record_batch({"number": pa.array([number]), "result": pa.array([result], pa.binary())})
 
-    return results
+    return replies
 
 
-def guard(work: Callable[[], Any]) -> Any:
-    """Do work on an executor; its errors become results, or failures without text."""
-    try:
-        return without_cause(work, Exception, without_text)
-    except SfumatoError as error:
-        return Refusal(error)
+def _work_on(work: Callable[[Item], T], items: Sequence[Item] | StoredItems[Item], number: int) -> T:
+    return work(items[number])
 
 
-def without_text(error: Exception) -> Exception:
-    """Return the error to raise on an executor: one of this package as it is, another one without its text."""
-    if isinstance(error, SfumatoError):
-        return error
-    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        reason = f"No module named '{error.name}'"
-    return TaskFailure(f"{type(error).__name__} {reason}".strip())
+def _store(file: Path, content: bytes) -> StoredResult:
+    """Leave a result in a file; a task that is repeated writes it again."""
+    write_whole(file, lambda opened: opened.write(content))
+    return StoredResult(file)
 
 
-def _translate_error(error: Exception) -> SfumatoError:
-    text = str(error)
-    known = next((one for one in KNOWN_FAILURES if re.search(one.text, text)), None)
-    if known is not None:
-        return known.error(known.must, found=known.found, fix=known.fix)
-    if absent := ABSENT.search(text):
-        package = next((name for name in absent.groups() if name in PACKAGES), "")
-        return MissingExtra(
-            "The Python of the executors must be that of the driver, with the same packages.",
-            found=f"no package {package}" if package else "another Python, or a package that is missing",
-            fix="pip install 'sfumato[spark]' on every executor, and PYSPARK_PYTHON with the path of that Python",
-        )
-    failed = FAILURE.search(text)
-    if LOST in text or (failed and "Memory" in failed[1]):
-        return OutOfMemory(
-            "The executors must have enough memory for a block.",
-            found=failed[1] if failed else "executors that were lost again and again",
-            fix="a smaller block_rows, or a larger spark.executor.memory",
-        )
-    if failed:
-        return ReadError("A task on the cluster failed.", found=failed[1], fix="the logs of the executors")
-    condition = getattr(error, "getCondition", lambda: None)()
-    named = NAMED.findall(text)  # the cause comes last
-    return ReadError(
-        "Spark could not carry out the work.",
-        found=named[-1] if named else condition or type(error).__name__,
-        fix="check the source and the space on the disks; the logs of Spark say more",
-    )
+def _leave_result(work: Callable[[Item], T], name: Path, item: Item) -> Path:
+    """Do work whose result only other tasks need, and return its file; attempts of a task have files of their own."""
+    return _store(name.with_name(f"{name.name}-{secrets.token_hex(8)}"), pickle.dumps(work(item))).file
+
+
+def _merge_results(merge: Callable[[T, T], T], files: Sequence[Path]) -> T:
+    merged: T = reduce(merge, (pickle.loads(file.read_bytes()) for file in files))
+    return merged
+
+
+@cache
+def partition_keys(count: int) -> NDArray[np.int32]:
+    """Return a number for each of ``count`` partitions that Spark, which partitions rows by a hash, puts there.
+
+    Numbers of blocks themselves would be spread at random: of two blocks, both would often go to one task.
+    """
+    keys, found = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=bool)
+    for start in range(0, 1 << 31, 1 << 20):
+        tried = np.arange(start, start + (1 << 20), dtype=np.int32)[: 64 * count if start == 0 else None]
+        places, first = np.unique(_spark_hash(tried) % count, return_index=True)
+        new = ~found[places]
+        keys[places[new]], found[places[new]] = tried[first[new]], True
+        if found.all():
+            break
+    return keys
+
+
+def _spark_hash(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return Spark's hash of integers: MurmurHash3 (Appleby 2011) with 32 bits and the seed 42."""
+    with np.errstate(over="ignore"):
+        mixed = numbers.view(np.uint32) * np.uint32(0xCC9E2D51)
+        mixed = _rotate(mixed, 15) * np.uint32(0x1B873593)
+        state = _rotate(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        state ^= np.uint32(4)  # bytes
+        for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+            state = (state ^ (state >> np.uint32(shift))) * np.uint32(factor)
+        return (state ^ (state >> np.uint32(16))).view(np.int32)
+
+
+def _rotate(bits: NDArray[np.uint32], places: int) -> NDArray[np.uint32]:
+    return (bits << np.uint32(places)) | (bits >> np.uint32(32 - places))
 
 
 PANDAS_WARNING = "PySpark does not yet fully support pandas"  # which is not used here

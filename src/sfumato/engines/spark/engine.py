@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from sfumato.engines.base import Engine, RowKeys, Session
-from sfumato.engines.duckdb.scan import compare_stored_keys, connect
 from sfumato.engines.out_of_core.engine import OutOfCoreSession, OutOfCoreWork, workspace
+from sfumato.engines.out_of_core.scan import compare_keys
 from sfumato.engines.out_of_core.source import OutOfCoreTable, Relation, StoredRows
 from sfumato.engines.spark.blocks import SparkBlocks, route_rows
 from sfumato.engines.spark.cluster import Cluster, memory_budget, require_spark, spark_session, tasks_at_once
-from sfumato.engines.spark.scan import SparkScan
+from sfumato.engines.spark.scan import NumberedFile, SparkScan, numbered_files
 from sfumato.engines.spark.source import relation_of, with_declared_kinds
 from sfumato.errors import OptionError
-from sfumato.machine import MOST_BLOCK, MemoryBudget, processors
+from sfumato.formats.raw_files import write_whole
+from sfumato.machine import MOST_BLOCK, MemoryBudget
 from sfumato.params import require_int
 from sfumato.plan.answers import ComparedRows
 from sfumato.plan.plan import Plan
 from sfumato.private_folder import PrivateFolder
 from sfumato.release import target as place
-from sfumato.release.rows import StoredTable
+from sfumato.release.rows import StoredTable, file_url
 from sfumato.release.target import PARQUET
 from sfumato.schema.columns import Column
 from sfumato.sources.base import Destination
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -92,6 +100,27 @@ class Spark(Engine):
             yield _Session(folder, memory_budget(spark), self.block_rows, Cluster(spark, folder))
 
 
+def _key_original(rows: StoredRows, keys: RowKeys, batch_rows: int, folder: Path, file: NumberedFile) -> None:
+    """Write the keys of the original rows in one file."""
+    tables = [keys.key_original(rows.to_table(arrow)) for _, arrow in file.batches(rows, rows.names, batch_rows)]
+    _write_keys(pa.concat_tables(tables), folder / f"{file.first}.parquet")
+
+
+def _key_released(kinds: Mapping[str, Kind], keys: RowKeys, folder: Path, numbered: tuple[int, Path]) -> None:
+    """Write the keys of the released rows in one file."""
+    number, file = numbered
+    part = next(StoredTable([file], kinds, 0).parts())
+    _write_keys(keys.key_released(part), folder / f"{number}.parquet")
+
+
+def _write_keys(keys: pa.Table, file: Path) -> None:
+    """Write keys as the signed numbers that Spark has; a task that is repeated writes the same."""
+    import pyarrow.parquet as pq
+
+    signed = pa.table({name: pa.array(keys.column(name).to_numpy().view(np.int64)) for name in keys.column_names})
+    write_whole(file, lambda opened: pq.write_table(signed, opened))
+
+
 @dataclass(frozen=True, repr=False)
 class _Session(OutOfCoreSession):
     """One run of the engine, with its cluster."""
@@ -122,14 +151,28 @@ class _Session(OutOfCoreSession):
         """Return the released rows in files that live as long as the table, so that the driver never holds them."""
         private = PrivateFolder.create(place.prefix(self.folder), self.folder.parent, ".rows")
         parts = work.parts.folder.rename(private.path / PARQUET)
-        return StoredTable.of(parts, work.parts.kinds).owning(private.remove)
+        return work.stored_in(parts).owning(private.remove)
 
-    def compare(self, source: OutOfCoreTable, released: Iterable[Table], keys: RowKeys) -> ComparedRows:
-        """Compare the rows on the driver, which reads them from the shared files."""
-        with connect(self.folder, self.memory.database, processors()) as connection:
-            return compare_stored_keys(
-                self.keys_of(source, keys), map(keys.key_released, released), self.folder, connection
-            )
+    def compare(self, source: OutOfCoreTable, released: Table, keys: RowKeys) -> ComparedRows:
+        """Compare the rows by aggregation; their keys are made by the executors, file by file."""
+        people, shown = (self.folder / f"{what}-keys-{secrets.token_hex(4)}" for what in ("people", "released"))
+        for folder in (people, shown):
+            folder.mkdir(mode=0o700)
+        batch_rows = self.memory_for(source.stored).batch_rows
+        files = numbered_files(source.stored.relation)
+        self.cluster.each(partial(_key_original, source.stored, keys, batch_rows, people), files, "comparing rows")
+        if isinstance(released, StoredTable) and self.cluster.is_shared(released.files[0]):
+            work = partial(_key_released, released.kinds, keys, shown)
+            self.cluster.each(work, list(enumerate(released.files)), "comparing rows")
+        else:
+            for number, part in enumerate(released.parts()):
+                _write_keys(keys.key_released(part), shown / f"{number}.parquet")
+        told_apart = "person_a" in self.cluster.read([people]).columns
+        original, rows = (f"parquet.`{file_url(folder)}`" for folder in (people, shown))
+        return compare_keys(original, rows, told_apart, self.cluster.query)
 
     def each(self, work: Callable[[Item], T], items: Sequence[Item], what: str) -> list[T]:
         return self.cluster.each(work, items, what)
+
+    def merge_each(self, work: Callable[[Item], T], items: Sequence[Item], merge: Callable[[T, T], T], what: str) -> T:
+        return self.cluster.merge_each(work, items, merge, what)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -82,7 +82,7 @@ class SparkScan(Scan):
         counted = self._count_by([quote_name(column)])
         if most is not None:
             counted = counted.orderBy("rows", "key0", ascending=[False, True]).limit(most)
-        return self.cluster.table(counted).rename_columns([column, "number"])
+        return self.cluster.spooled(counted, "counting values").rename_columns([column, "number"])
 
     def group_sizes(self, columns: Sequence[str]) -> pa.Table:
         sizes = self._count_by(list(map(quote_name, columns))).groupBy("rows").count().orderBy("rows")
@@ -90,8 +90,8 @@ class SparkScan(Scan):
 
     def values(self, column: str) -> pa.Table:
         number = self.dialect.number(quote_name(column), self.stored.relation.types[column]) or "CAST(NULL AS DOUBLE)"
-        counted = self.cluster.table(self._count_by([number]).orderBy("key0"))
-        return counted.rename_columns(["value", "rows"])
+        counted = self.cluster.spooled(self._count_by([number]), "counting values")
+        return counted.rename_columns(["value", "rows"]).sort_by("value")
 
     def _count_by(self, keys: Sequence[str]) -> DataFrame:
         """Return each combination of these values and its number of rows."""
@@ -101,8 +101,8 @@ class SparkScan(Scan):
 
     def fold(self, questions: Sequence[Question[Any]]) -> PartialAnswers:
         work = partial(_fold, self.stored, tuple(questions), self.batch_rows)
-        partials = self.cluster.each(work, numbered_files(self.stored.relation), "surveying rows")
-        return reduce(PartialAnswers.merge, partials)
+        files = numbered_files(self.stored.relation)
+        return self.cluster.merge_each(work, files, PartialAnswers.merge, "surveying rows")
 
     def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         files = numbered_files(self.stored.relation)

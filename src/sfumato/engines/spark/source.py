@@ -21,7 +21,7 @@ import pyarrow.types as pt
 
 from sfumato.engines.base import is_spark_frame
 from sfumato.engines.out_of_core.source import Relation, StoredRows, orders_in, plain_batches, spool_tables
-from sfumato.engines.spark.cluster import Cluster
+from sfumato.engines.spark.cluster import Cluster, partition_keys, tasks_at_once
 from sfumato.errors import SchemaError, TableError
 from sfumato.formats.raw_files import file_format
 from sfumato.release.rows import file_url
@@ -44,8 +44,9 @@ PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "time
 TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
 START = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"  # of the counts of microseconds
 DELTA = "_delta_log"
-STAGES = 3  # of the copy: find the ranges of the order, share the rows out, sort and write
-BLOCK, KEY = "sfumato_block", "sfumato_key"  # columns of temporary files only
+STAGES = 2  # of the copy: share the rows out, and write them
+FILE_ROWS, WORTH_A_FILE = 1_000_000, 50_000  # of a file of the copy, which one task reads
+BLOCK, KEY, PLACE = "sfumato_block", "sfumato_key", "sfumato_place"  # columns of temporary files and frames only
 
 
 def relation_of(source: Any, cluster: Cluster) -> Relation:
@@ -116,28 +117,38 @@ def _files_alike(folder: Path, cluster: Cluster) -> list[Path]:
 
 
 def _copy_rows(frame: DataFrame, cluster: Cluster) -> Relation:
-    """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable."""
+    """Write the rows in the order of a hash of all cells; equal rows are neighbours and interchangeable.
+
+    Hashes are spread evenly, so each task gets a range of them that is known beforehand. Whatever the number of tasks
+    is, their files have the rows in the same order.
+    """
     from pyspark.sql import functions
 
     require_names(frame.columns)
     folder = cluster.folder / "source"
     plain = frame.select([_plain(field) for field in frame.schema.fields])
     names = [functions.col(quote_name(name)) for name in plain.columns]
-    ordered = plain.orderBy(functions.xxhash64(*names), *names)
-    cluster.run_stages(lambda: ordered.write.parquet(f"file://{folder}"), "copying rows", STAGES)
+    rows = cluster.run_stages(frame.count, "counting rows")
+    tasks = max(-(-rows // FILE_ROWS), min(tasks_at_once(cluster.spark), -(-rows // WORTH_A_FILE)), 1)
+    key = functions.xxhash64(*names)
+    ranked = (functions.shiftright(key, 33) + (1 << 30)) * tasks  # the upper 31 bits of the key, in ascending order
+    place = functions.get(functions.lit(partition_keys(tasks).tolist()), functions.shiftright(ranked, 31).cast("int"))
+    ordered = plain.repartition(tasks, place).sortWithinPartitions(key, *names)
+    writer = ordered.write.option("maxRecordsPerFile", 2 * FILE_ROWS)  # many equal rows are in several files
+    cluster.run_stages(lambda: writer.parquet(f"file://{folder}"), "copying rows", STAGES)
     files = sorted(folder.glob("part-*.parquet"))
-    if not files:
+    if not rows or not files:
         raise TableError("A table must have rows to be released.", found="no rows")
     return Relation.of(files, look=cluster.look)
 
 
 def require_names(names: Iterable[str]) -> None:
     """Raise unless Spark can tell these columns from each other and from its own."""
-    counted = Counter([name.lower() for name in names] + [BLOCK, KEY])
+    counted = Counter([name.lower() for name in names] + [BLOCK, KEY, PLACE])
     repeated = sorted(name for name, times in counted.items() if times > 1)
     if repeated:
         raise TableError(
-            f"Column names must be unique, also without regard to case, and not {BLOCK!r} or {KEY!r}.",
+            f"Column names must be unique, also without regard to case, and not {BLOCK!r}, {KEY!r} or {PLACE!r}.",
             found=f"{', '.join(map(repr, repeated))} more than once or reserved",
             fix="rename the columns",
         )

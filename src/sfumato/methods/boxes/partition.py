@@ -375,9 +375,14 @@ def routes(sample: SampledRows, most: float, least: int) -> Routes:
 
     ``most`` and ``least`` are numbers of sampled rows. Each block has at least ``least`` of them, with ℓ values of each
     protected column, so that it can be released for any other rows that are routed to it. Equal values stay in one
-    block, so a block of equal rows may exceed ``most``.
+    block; where that is far too large, it is divided at random.
     """
-    return grow_routes(sample.places, most, lambda rows: _cut_block(sample.of(rows), least))
+    return grow_routes(
+        sample.places,
+        most,
+        lambda rows: _cut_block(sample.of(rows), least),
+        lambda rows: len(rows) >= least and sample.of(rows).is_diverse(least),
+    )
 
 
 def _cut_block(sample: SampledRows, least: int) -> tuple[int, float] | None:

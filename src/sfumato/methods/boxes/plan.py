@@ -106,7 +106,7 @@ class BoxesPlan(Plan):
         return BYTES_PER_CELL * len(self.axes.all)
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return self.routes.of(self.axes.coordinates(rows))
+        return self.routes.of(self.axes.coordinates(rows), keys)
 
     @cached_property
     def group(self) -> tuple[str, ...]:

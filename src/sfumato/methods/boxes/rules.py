@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from sfumato.errors import OptionError
 from sfumato.methods.boxes.axes import Axes, Axis, SetAxis
 from sfumato.plan.plan import RuleEffect
-from sfumato.plan.questions import Answers, DistinctIn, QuantilesOf, Question
+from sfumato.plan.questions import Answers, OccursIn, QuantilesOf, Question
 from sfumato.schema.columns import corners_of, has_whole_sides, nearest
 
 if TYPE_CHECKING:
@@ -211,8 +211,10 @@ class Rules:
         for rule in rules:
             for condition in rule.conditions:
                 _require_column(condition.column, kinds, rule, "a column of the table")
-        names = dict.fromkeys(condition.column for rule in rules for condition in rule.conditions)
-        return [QuantilesOf(name, SHARES) if kinds[name].is_numeric else DistinctIn(name) for name in names]
+        named = [condition for rule in rules for condition in rule.conditions]
+        numeric = dict.fromkeys(one.column for one in named if kinds[one.column].is_numeric)
+        words = (OccursIn(one.column, one.word) for one in named if one.column not in numeric)
+        return [*(QuantilesOf(name, SHARES) for name in numeric), *words]
 
     @classmethod
     def of(
@@ -302,11 +304,10 @@ def _bind(condition: RuleCondition, words: Words, answers: Answers, kinds: Mappi
             )
         return BoundCondition(condition, Trapezoid.of(own[word], name=f"The word {word!r} of {name!r}"))
     if not kinds[name].is_numeric:
-        known = pc.is_in(answers[DistinctIn(name)].values.cast(pa.string()), value_set=pa.array([word]))
-        if not pc.any(known).as_py():
+        if not answers[OccursIn(name, word)]:
             raise OptionError(
                 f"{word!r} must be a value of {name!r}.",  # the word comes from the user; other values are not quoted
-                found=f"{len(known):,} other values",
+                found="only other values",
                 fix="a value of the column, in the same spelling",
             )
         return BoundCondition(condition, None)

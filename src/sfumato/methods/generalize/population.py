@@ -301,6 +301,9 @@ class ProbabilisticAnonymity(Claim[CombinationCounts]):
     1 − β, and the product of the numbers of different values is within the budget ``most``, if there is one (LT Theorem
     4). A budget for ``any_distribution`` needs no estimate: the share is then expected, over all rows, whatever the
     distribution is.
+
+    The tally is not split into shares: the estimate needs all combinations at once. The population bounds their number,
+    however many rows a table has: rows that match k people have at most population ÷ k combinations.
     """
 
     kind: ClassVar[ClaimKind] = "privacy"

@@ -90,7 +90,10 @@ class Space:
         def cut(rows: NDArray[np.int64]) -> tuple[int, float] | None:
             return _cut(places[rows], 2 * rules.k, [(one.codes[rows], one.rule.l) for one in sensitive])
 
-        return cls(encoder, weights, grow_routes(places, most, cut))
+        def can_stand(rows: NDArray[np.int64]) -> bool:
+            return len(rows) >= 2 * rules.k and all(len(np.unique(one.codes[rows])) >= one.rule.l for one in sensitive)
+
+        return cls(encoder, weights, grow_routes(places, most, cut, can_stand))
 
     def matrix(self, rows: Table) -> NDArray[np.float64]:
         """Return the coordinates of each row."""
@@ -98,9 +101,9 @@ class Space:
         matrix *= self.weights
         return matrix
 
-    def blocks_of(self, rows: Table) -> NDArray[np.int64]:
+    def blocks_of(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the block of each row."""
-        return np.zeros(rows.rows, np.int64) if self.routes.blocks == 1 else self.routes.of(self.matrix(rows))
+        return np.zeros(rows.rows, np.int64) if self.routes.blocks == 1 else self.routes.of(self.matrix(rows), keys)
 
 
 def _weights(encoder: Encoder, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -280,7 +283,7 @@ class MicroaggregationPlan(Plan):
         return (BOX,) if self._shows_ranges else ()
 
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        return self.space.blocks_of(rows)
+        return self.space.blocks_of(rows, keys)
 
     @property
     def shown(self) -> tuple[str, ...]:

@@ -46,6 +46,7 @@ class Buckets(Recoding):
     missing: int = 0
     hidden: int = -1  # the group that is released as missing, so that a few missing values do not stand out
     shown: Shown = "median"
+    error: float = 0.0  # largest error of the rank of a cut, in rows
 
     @classmethod
     def of_ranks(cls, table: Table, name: str, ends: NDArray[np.int64], *, shown: Shown) -> Buckets:
@@ -111,6 +112,7 @@ class Buckets(Recoding):
             ),
             missing=points.missing,
             shown=shown,
+            error=points.error,
         )
 
     @property
@@ -210,6 +212,7 @@ class Buckets(Recoding):
             "how": f"{len(self.sizes):,} groups of neighbouring values, each released as its {self.shown}",
             "values after": self.values,
             "rank difference": self.rank_difference,
+            **({"largest error of the rank of a cut": round(self.error)} if self.error else {}),
         }
 
     @property

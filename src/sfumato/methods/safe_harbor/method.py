@@ -13,6 +13,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -40,6 +41,7 @@ from sfumato.schema.recognition.roles import suggest
 from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
+from sfumato.table.groups import column_hashes
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -248,6 +250,44 @@ class SafeHarbor(Method):
         )
 
 
+MOST_CELLS = 100_000  # distinct cells of a released column by which it is recognised; of more, a random sample
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistinctCells:
+    """The distinct cells of a column whose hashes are at most ``limit``: all of them, or a random sample of very many.
+
+    The smallest and the largest cell are kept, too.
+    """
+
+    cells: pa.Array
+    limit: int = 2**64 - 1
+
+    @classmethod
+    def of(cls, cells: pa.Array, limit: int = 2**64 - 1) -> DistinctCells:
+        """Return as many of these cells as are kept."""
+        if len(cells) <= MOST_CELLS and limit == 2**64 - 1:
+            return cls(cells)
+        hashes = column_hashes(Table.from_arrow(pa.table({"cells": cells})), "cells")
+        below = hashes[hashes <= np.uint64(limit)]
+        if len(below) > MOST_CELLS:
+            limit = int(np.partition(below, MOST_CELLS - 1)[MOST_CELLS - 1])
+        ends = pc.min_max(cells)
+        extremes = pc.or_(pc.equal(cells, ends["min"]), pc.equal(cells, ends["max"]))
+        return cls(cells.filter(pc.or_(extremes, pa.array(hashes <= np.uint64(limit)))), limit)
+
+    def merge(self, other: DistinctCells) -> DistinctCells:
+        """Return the cells of both; a block may have no cell in a column, and so another type."""
+        if not len(self.cells) or not len(other.cells):
+            return self if len(self.cells) else other
+        return DistinctCells.of(pc.unique(pa.chunked_array([self.cells, other.cells])), min(self.limit, other.limit))
+
+    @property
+    def distinct(self) -> int:
+        """The number of distinct cells; estimated if these are a sample, within about 1 %."""
+        return len(self.cells) if self.limit == 2**64 - 1 else round(len(self.cells) * 2.0**64 / (self.limit + 1.0))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ReleasedCells:
     """The distinct cells of each released column and the numbers of rows, from which identifiers are recognised."""
@@ -255,33 +295,37 @@ class ReleasedCells:
     kinds: Mapping[str, Kind]
     rows: int
     missing: Mapping[str, int]  # rows without a value
-    cells: Mapping[str, pa.Array]
+    cells: Mapping[str, DistinctCells]
 
     @classmethod
     def of(cls, released: Table) -> ReleasedCells:
         """Return the distinct cells of one block."""
         columns = dict(zip(released.names, released.arrow.columns, strict=True))
         missing = {name: int(column.null_count) for name, column in columns.items()}
-        cells = {name: _distinct_cells(column) for name, column in columns.items()}
+        cells = {name: DistinctCells.of(_distinct_cells(column)) for name, column in columns.items()}
         return cls(released.kinds, released.rows, missing, cells)
 
     def merge(self, other: ReleasedCells) -> ReleasedCells:
         """Return the distinct cells of both."""
-        kinds = {**other.kinds, **self.kinds}
+        kinds, none = {**other.kinds, **self.kinds}, DistinctCells(pa.nulls(0))
         return ReleasedCells(
             kinds,
             self.rows + other.rows,
             {name: self.missing.get(name, self.rows) + other.missing.get(name, other.rows) for name in kinds},
-            {name: _join(self.cells.get(name), other.cells.get(name)) for name in kinds},
+            {name: self.cells.get(name, none).merge(other.cells.get(name, none)) for name in kinds},
         )
 
     @property
     def columns(self) -> list[ColumnCells]:
         """What each column is recognised by."""
         columns = []
-        for name, cells in self.cells.items():
-            distinct = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
-            facts = replace(distinct[name], rows=self.rows, missing=self.missing[name])
+        for name, kept in self.cells.items():
+            cells = kept.cells
+            found = facts_of(Table(pa.table({name: cells}), {name: self.kinds[name]}), [name], count_distinct=True)
+            blanks = round(found[name].blanks * kept.distinct / max(len(cells), 1))
+            facts = replace(
+                found[name], rows=self.rows, missing=self.missing[name], distinct=kept.distinct, blanks=blanks
+            )
             columns.append(_column_cells(name, facts, cells))
         return columns
 
@@ -330,13 +374,6 @@ def _distinct_cells(column: pa.ChunkedArray) -> pa.Array:
     """Return the distinct cells of a column, without the missing one; a dictionary is decoded to its values."""
     cells = column.cast(column.type.value_type) if pt.is_dictionary(column.type) else column
     return pc.unique(cells.drop_null())
-
-
-def _join(one: pa.Array | None, other: pa.Array | None) -> pa.Array:
-    """Return the distinct cells of both; a block may lack the column, or have no cell in it and so another type."""
-    if one and other:
-        return pc.unique(pa.chunked_array([one, other]))
-    return one or other or pa.nulls(0)
 
 
 def _questions(names: Sequence[str]) -> list[Question[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from sfumato.plan.claims.sampling_privacy import sampling_delta
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count, format_names_without_box
 from sfumato.plan.recount_sql import SqlRecount, counted, literal
 from sfumato.table.group_counts import GroupCounts, GroupExtremes, PeopleCounts, sum_by_group
-from sfumato.table.groups import KeyedGroups, column_hashes, first_rows
+from sfumato.table.groups import GroupKeys, KeyedGroups, column_hashes, first_rows, mix_bits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,27 +67,113 @@ class RiskAtMost(GroupClaim[Any]):
         return self.columns if min(self.highest or 1.0, self.average or 1.0) < 1.0 else ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class HouseholdRows:
-    """Group, household and person of each released row, as hashes; never shown."""
+MOST_MEMBERS = 200_000  # rows of households whose risk is told; of more, those of a random sample of households
 
-    groups: NDArray[np.uint64]  # (rows, 2)
-    homes: NDArray[np.uint64]
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledHomes:
+    """Households with hashes below ``limit``, which are all of them if there are few rows; never shown.
+
+    A household that is below the limit of all rows is below that of each block, too, so that all its rows are kept.
+    """
+
+    homes: NDArray[np.uint64]  # of each row that is kept, a hash
     people: NDArray[np.uint64]  # a number of its own for each row where rows are counted
-    has_home: NDArray[np.bool_]
+    limit: int = 2**64
+
+    def _kept(self) -> tuple[NDArray[np.int64], int]:
+        """Return the rows below the limit, and a lower limit if they are too many; one household is always kept."""
+        below = np.flatnonzero(self.homes < np.uint64(self.limit)) if self.limit < 2**64 else np.arange(len(self.homes))
+        homes, counts = np.unique(self.homes[below], return_counts=True)
+        fit = max(int(np.searchsorted(np.cumsum(counts), MOST_MEMBERS, side="right")), 1)
+        if fit >= len(homes):
+            return below, self.limit
+        return below[self.homes[below] < homes[fit]], int(homes[fit])
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HouseholdRows(SampledHomes):
+    """The members of all groups, and the group of each row of some households."""
+
+    members: GroupCounts | PeopleCounts
+    groups: GroupKeys  # of each row that is kept
+
+    def trimmed(self) -> HouseholdRows:
+        """Return the rows of as many households as are told."""
+        kept, limit = self._kept()
+        return replace(
+            self, homes=self.homes[kept], people=self.people[kept], groups=self.groups.take(kept), limit=limit
+        )
 
     def merge(self, other: HouseholdRows) -> HouseholdRows:
         """Put the rows of two sets of blocks together."""
-        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
-        return HouseholdRows(*map(np.concatenate, pairs))
+        members: Any = self.members
+        return HouseholdRows(
+            homes=np.concatenate([self.homes, other.homes]),
+            people=np.concatenate([self.people, other.people]),
+            limit=min(self.limit, other.limit),
+            members=members.merge(other.members),
+            groups=GroupKeys(self.groups.followed_by(other.groups)),
+        ).trimmed()
+
+    def split(self, shares: int) -> list[HouseholdRows]:
+        """Return the groups of each share, with the rows in them."""
+        members: list[Any] = [*self.members.split(shares)]
+        pairs = zip(members, self.groups.shares(shares), strict=True)
+        return [
+            replace(self, members=one, homes=self.homes[own], people=self.people[own], groups=self.groups.take(own))
+            for one, own in pairs
+        ]
+
+    def settled(self) -> HouseholdRisks:
+        """Return the risk of each person by herself, if no other part has these groups."""
+        both = KeyedGroups.of_keys(self.members.keys.followed_by(self.groups))
+        of_all, of_rows = np.split(both.labels, [self.members.groups])
+        sizes = np.zeros(both.size, dtype=np.int64)
+        sizes[of_all] = self.members.counts
+        return HouseholdRisks(self.homes, self.people, self.limit, alone=1.0 / sizes[of_rows]).by_person()
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HouseholdRisks(SampledHomes):
+    """Household and risk of people: each person has the risk of her smallest group."""
+
+    alone: NDArray[np.float64]
+
+    def by_person(self) -> HouseholdRisks:
+        """Return each person of the households that are told once; where she has two households, one of them."""
+        kept, limit = self._kept()
+        person = KeyedGroups.of_keys(self.people[kept, None]).labels
+        first = first_rows(person)
+        alone, homes = np.zeros(len(first)), self.homes[kept][first]
+        np.maximum.at(alone, person, self.alone[kept])
+        np.minimum.at(homes, person, self.homes[kept])
+        return HouseholdRisks(homes, self.people[kept][first], limit, alone=alone)
+
+    def merge(self, other: HouseholdRisks) -> HouseholdRisks:
+        """Put the people of two sets of groups together."""
+        homes, people, alone = (
+            np.concatenate([getattr(one, name) for one in (self, other)]) for name in ("homes", "people", "alone")
+        )
+        return HouseholdRisks(homes, people, min(self.limit, other.limit), alone=alone).by_person()
+
+    def settled(self) -> HouseholdRisks:
+        """Return this record: it is what is left."""
+        return self
+
+    @property
+    def together(self) -> NDArray[np.float64]:
+        """The risk of each person with her household."""
+        return share_risks(KeyedGroups.of_keys(self.homes[:, None]).labels, self.alone)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HouseholdRisk(GroupClaim[HouseholdRows]):
+class HouseholdRisk(GroupClaim[Any]):
     """What a household adds to the risk of its members: as soon as one of them is linked, all are.
 
     It promises nothing: the finding tells the mean risk of people. That of a person by herself is 1 ÷ the people in her
     smallest group, that with her household 1 − Π (1 − risk) over its members. A person without a household is alone.
+    Of more than 200,000 rows those of a random sample of households are told, whose groups are counted in full.
     """
 
     kind: ClassVar[ClaimKind] = "integrity"
@@ -100,32 +186,27 @@ class HouseholdRisk(GroupClaim[HouseholdRows]):
         home = evidence.original.select([self.household]).take(evidence.origin)
         people = evidence.people(self.person) if self.person else _row_numbers(rows)
         has_home = home.arrow.column(self.household).is_valid().to_numpy()
-        return HouseholdRows(found.keys.values[found.labels], column_hashes(home, self.household), people, has_home)
+        homes = np.where(has_home, column_hashes(home, self.household), mix_bits(people))
+        everybody = np.iinfo(np.int64).max  # a group of several parts has the people of all of them
+        return HouseholdRows(
+            homes=homes,
+            people=people,
+            members=count_group_members(evidence, self.columns, self.person, enough=everybody),
+            groups=found.keys.take(found.labels),
+        ).trimmed()
 
-    def finding(self, tally: HouseholdRows) -> Finding:
-        alone, together = household_risks(tally)
+    def finding(self, tally: HouseholdRows | HouseholdRisks) -> Finding:
+        told = tally.settled()
+        sampled = f", in a sample of {format_count(len(told.alone), 'person')}" if told.limit < 2**64 else ""
         return self.report(
             claim=f"risk by household, in column {self.household!r}: whoever is linked is linked with all members; "
             "told, not promised",
             held=True,
-            found=f"mean risk of a person {alone.mean():.2%} by herself and {together.mean():.2%} with her household, "
-            f"the largest {together.max():.2%}"
-            if len(alone)
+            found=f"mean risk of a person {told.alone.mean():.2%} by herself and {told.together.mean():.2%} with her "
+            f"household, the largest {told.together.max():.2%}{sampled}"
+            if len(told.alone)
             else "nobody",
         )
-
-
-def household_risks(rows: HouseholdRows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the risk of each person by herself, and with her household."""
-    group, person = (KeyedGroups.of_keys(keys).labels for keys in (rows.groups, rows.people[:, None]))
-    members = KeyedGroups.of_keys(np.column_stack([group, person]).astype(np.uint64)).labels
-    sizes = np.bincount(group[first_rows(members)])
-    alone = np.zeros(int(person.max(initial=-1)) + 1)
-    np.maximum.at(alone, person, 1.0 / sizes[group])
-    first = first_rows(person)
-    homes = KeyedGroups.of_keys(rows.homes[:, None]).labels[first]
-    homes = np.where(rows.has_home[first], homes, len(rows.homes) + np.arange(len(first)))
-    return alone, share_risks(homes, alone)
 
 
 def share_risks(homes: NDArray[np.int64], risks: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -281,7 +281,10 @@ class PseudonymCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Pseudonyms(Claim[PseudonymCounts]):
-    """A column holds pseudonyms and nothing else; with ``one_row_each``, no pseudonym is in two rows."""
+    """A column holds pseudonyms and nothing else; with ``one_row_each``, no pseudonym is in two rows.
+
+    The tally is not split into shares: pseudonyms are made in memory only, where all of them fit.
+    """
 
     recountable: ClassVar[bool] = True
 
@@ -345,7 +348,8 @@ class SharedHistory(Claim[Histories]):
     """What the rows of a person show together, which pseudonyms in ``column`` link, is shared by at least k people.
 
     All her rows, or any ``facts`` of them (k^m-anonymity, Terrovitis, Mamoulis and Kalnis 2008): whoever knows that
-    many of her rows, by the released ``columns``, is left with at least k people.
+    many of her rows, by the released ``columns``, is left with at least k people. The tally is not split into shares:
+    pseudonyms are made in memory only.
     """
 
     kind: ClassVar[ClaimKind] = "privacy"

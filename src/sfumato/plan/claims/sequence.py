@@ -99,6 +99,7 @@ class SharedReleases(GroupClaim[GroupsOfRows]):
     """Everybody shares her groups in all releases that she is in with at least k − 1 others, who have l values.
 
     k is the least of the releases that she is in: no later release can give her more candidates than an earlier one.
+    The tally is not split into shares: a ledger holds the groups of all people, so that it is kept in memory only.
     """
 
     k: int

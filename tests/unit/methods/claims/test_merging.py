@@ -21,7 +21,7 @@ from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.kept_statistics import MarginalsKept, WeightTotalsKept
-from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy
+from sfumato.plan.claims.risk import HouseholdRisk, KMap, PopulationGroups, RiskAtMost, SampledPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.plan import Claim, Evidence
@@ -70,6 +70,8 @@ CLAIMS: list[Claim[Any]] = [
     TCloseness(t=0.3, columns=("city",), column="debt_age", ordered=True),
     DeclaredCloseness(t=0.2, columns=("box",), column="illness", order=("c", "a", "b", *filter(None, OTHER_WORDS[2:]))),
     RiskAtMost(highest=0.5, average=0.4, columns=BOX),
+    HouseholdRisk(columns=("city",), household="town"),
+    HouseholdRisk(columns=BOX, household="town", person="debt_age"),
     SampledPrivacy(epsilon=1.0, delta=0.1, beta=0.5, k=2, columns=ALL),
     KMap(k=2, columns=("city",), population=PopulationGroups(GroupCounts.of(KeyedGroups.of(PEOPLE, ("city",))))),
 ]
@@ -194,7 +196,9 @@ def wide_evidence(rows: int) -> Evidence:
     return Evidence(table(columns, RELEASED), table(original, ORIGINAL), np.arange(rows))
 
 
-GROWING = (ProbabilisticAnonymity, NoIdentifierLeft)  # whose findings need all combinations, or all cells, at once
+# the finding of the first needs all combinations at once, which the population bounds; the others keep up to so many
+# people or cells, and then a sample of them
+GROWING = (ProbabilisticAnonymity, HouseholdRisk, NoIdentifierLeft)
 
 
 @pytest.mark.parametrize("claim", [one for one in CLAIMS if not isinstance(one, GROWING)], ids=repr)
@@ -271,6 +275,25 @@ def test_a_column_that_numbers_people_is_recognised_though_no_block_could_say_so
     together = claim.finding(claim.merge(*map(claim.tally, blocks)))
     assert not together.held and "code" not in together.found.replace("number or code", "")
     assert together == claim.measure(Evidence(whole, whole, np.arange(24)))
+
+
+def test_very_many_cells_are_recognised_by_a_sample_of_them_however_they_are_cut(monkeypatch):
+    monkeypatch.setattr("sfumato.methods.safe_harbor.method.MOST_CELLS", 200)
+    rng = np.random.default_rng(2)
+    columns = {
+        "note": [f"{one}@x.org" for one in range(3_000)],
+        "height": rng.normal(size=3_000),
+        "day": np.arange(3_000).astype("datetime64[D]"),
+    }
+    whole = Table.from_arrow(pa.table(columns))
+    claim = NoIdentifierLeft(policy=SafeHarbor(year=2020))
+    blocks = cut(Evidence(whole, whole, np.arange(3_000)), rng.integers(0, 5, 3_000).tolist(), 5)
+    tally = merged(claim, [claim.tally(block) for block in blocks], lambda size: 0)
+    assert claim.finding(tally) == claim.measure(Evidence(whole, whole, np.arange(3_000)))
+    assert "'note'" in claim.finding(tally).found
+    assert all(len(kept.cells) <= 202 for kept in tally.cells.values())
+    assert all(abs(kept.distinct - 3_000) < 600 for kept in tally.cells.values())
+    assert tally.columns[1].numbers.max() == columns["height"].max()
 
 
 def test_a_category_of_another_block_is_the_columns_own():
