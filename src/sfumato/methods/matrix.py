@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from sfumato.table.encoder import Encoder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from sfumato.randomness import Randomness
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 Decoding = Literal["largest", "probability", "drawn"]
 DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
+
+Trees = Literal["ignored", "branches"]
+TREES: tuple[Trees, ...] = ("ignored", "branches")
 
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
 
@@ -68,6 +73,14 @@ class MatrixMethod(Method):
         default="largest",
     )
 
+    trees: Trees = reported_option(
+        Choice(TREES),
+        'Whether the branches of a column with a tree have indicators beside those of its values ("branches"), so that '
+        "values of the same branch are similar and a category falls to the nearest branch and value, or every value "
+        'stands by itself ("ignored").',
+        default="ignored",
+    )
+
     def setup(
         self, survey: Survey, schema: Schema, randomness: Randomness, *, least_rows: int = BLOCK_ROWS
     ) -> MatrixSetup:
@@ -79,6 +92,7 @@ class MatrixMethod(Method):
             logs=self.logs,
             decoding=self.decoding,
             atoms=self.splits_mixtures,
+            trees=self.trees,
             least_rows=least_rows,
         )
 
@@ -166,11 +180,13 @@ def matrix_setup(
     logs: Logs = "auto",
     decoding: Decoding = "largest",
     atoms: bool = False,
+    trees: Trees = "ignored",
     least_rows: int = BLOCK_ROWS,
 ) -> MatrixSetup:
     """Return the setup of a plan that encodes all columns; blocks have at least ``least_rows`` rows on average.
 
-    With ``atoms``, values that many rows of a numeric column share are encoded by indicators.
+    With ``atoms``, values that many rows of a numeric column share are encoded by indicators; with ``trees``, so are the
+    branches of the trees that columns declare.
     """
     names = [column.name for column in schema.columns]
     require_enough_rows(survey)
@@ -182,14 +198,14 @@ def matrix_setup(
     answers = survey.ask(
         [*(FactsOf(name) for name in numeric), *(DistinctIn(name, at_most=CATEGORIES) for name in others)]
     )
+    values = {name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others}
     encoder = Encoder.fit(
         sample,
         logs=logs,
-        categories={
-            name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others
-        },
+        categories=values,
         facts={name: answers[FactsOf(name)] for name in numeric},
         atoms=atoms,
+        branches=_branches(schema, values) if trees == "branches" else None,
     )
     return MatrixSetup(
         encoder=encoder,
@@ -198,6 +214,29 @@ def matrix_setup(
         blocks=count_blocks(survey, least_rows=least_rows),
         decoding=decoding,
     )
+
+
+def _branches(schema: Schema, values: Mapping[str, pa.Array]) -> dict[str, NDArray[np.bool_]]:
+    """Return the branches of each column with a tree: for each node, which values are below it.
+
+    Nodes above one value only, and above all values, tell nothing. A missing value is in no branch.
+    """
+    from sfumato.schema.suggested_hierarchies import tree_for
+
+    found = {}
+    for name, own in values.items():
+        tree = tree_for(schema[name], own)
+        if tree is None:
+            continue
+        leaf = tree.positions(own, column=name)
+        levels = [
+            (leaf >= begin) & (leaf < end) for starts in tree.starts[1:] for begin, end in pairwise(starts.tolist())
+        ]
+        known = int((leaf >= 0).sum())
+        telling = [branch for branch in levels if 1 < int(branch.sum()) < known]
+        if telling:
+            found[name] = np.unique(np.array(telling), axis=0)
+    return found
 
 
 @dataclass(frozen=True, repr=False)

@@ -65,8 +65,8 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     """Cluster with all affinities: S = exp(−|x − y|²/2σ²), zero on the diagonal, normalised to D^(−½) S D^(−½)."""
     if clusters < 2:
         return np.zeros(len(matrix), dtype=np.int64)
-    affinity = _squared_distances(matrix, matrix)
-    affinity *= -0.5 / _scale_squared(affinity)
+    affinity = squared_distances(matrix, matrix)
+    affinity *= -0.5 / scale_squared(affinity)
     np.exp(affinity, out=affinity)
     np.fill_diagonal(affinity, 0.0)
     # a row without affinity to any other row gets its own direction; it is merged with the nearest cluster later
@@ -126,7 +126,7 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, generator: np.random
     landmarks × landmarks.
     """
     marks = matrix[generator.choice(len(matrix), LANDMARKS, replace=False)]
-    narrow = _scale_squared(_squared_distances(marks, marks))
+    narrow = scale_squared(squared_distances(marks, marks))
     blocks = range(0, len(matrix), BLOCK)
     gram, total = np.zeros((LANDMARKS, LANDMARKS)), np.zeros(LANDMARKS)
     for start in blocks:
@@ -144,7 +144,7 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, generator: np.random
 
 def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow: float) -> NDArray[np.float64]:
     """Return the affinities to the landmarks, normalised so that each row sums to one."""
-    affinity = _squared_distances(rows, marks)
+    affinity = squared_distances(rows, marks)
     affinity -= affinity.min(axis=1, keepdims=True)  # the nearest has affinity one, so that no row has only zeros
     affinity *= -0.5 / narrow
     np.exp(affinity, out=affinity)
@@ -152,12 +152,12 @@ def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow:
     return affinity
 
 
-def _squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     squared: NDArray[np.float64] = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
     return np.maximum(squared, 0.0, out=squared)
 
 
-def _scale_squared(squared: NDArray[np.float64]) -> float:
+def scale_squared(squared: NDArray[np.float64]) -> float:
     """σ² of the affinity: the median squared distance between two different rows of a square table of distances."""
     step = -(-len(squared) // SCALE_ROWS)
     few = squared[::step, ::step]
