@@ -24,6 +24,7 @@ CASES |= {
     "pica forest": ("pica", {"variant": "forest"}),
     "pica charts": ("pica", {"pieces": "charts"}),
     "svd-swap kernel": ("svd-swap", {"basis": "kernel"}),
+    "svd-swap distribution": ("svd-swap", {"decoding": "distribution"}),
     "svd-swap branches": ("svd-swap", {"trees": "branches"}),
     "swap correlations": ("swap", {"correlations": 0.5}),
     "synthesize unique rows": ("synthesize", {"rows": "unique"}),

@@ -149,9 +149,7 @@ def _count_people(subject: MeasuredRelease, measure: Measure) -> tuple[Score, ..
         seen, told = subject.narrow, f"; {len(subject.narrow.names):,} of {len(subject.names):,} columns"
     if seen.owners is None or not measure.of_people:
         return tuple(replace(score, note=score.note + told) for score in measure(seen))
-    return tuple(
-        replace(score, counted="people", note=score.note + told) for score in measure(seen.one_row_each)
-    )
+    return tuple(replace(score, counted="people", note=score.note + told) for score in measure(seen.one_row_each))
 
 
 def _number_of_people(subject: MeasuredRelease, counted: ComparedRows | None) -> int:

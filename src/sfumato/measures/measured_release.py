@@ -20,7 +20,7 @@ from sfumato.errors import OptionError, TableError
 from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.randomness import Randomness
 from sfumato.schema.pseudonyms import distinct_people
-from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite_numbers
+from sfumato.table.encoded_columns import OTHER, CategoryEncoding, Logs, finite_numbers, probability_name
 from sfumato.table.encoder import Encoder
 from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
 from sfumato.table.kinds import Kind
@@ -349,7 +349,21 @@ def _encode_released(code: Encoder, released: Table) -> NDArray[np.float64]:
     for category in code.categories:
         category.encode(matrix, released)
         _spread_sets(matrix, category, released)
+        _read_probabilities(matrix, category, released)
     return matrix
+
+
+def _read_probabilities(matrix: NDArray[np.float64], category: CategoryEncoding, released: Table) -> None:
+    """Set the indicators of a category whose probabilities p were released to 2p − 1; an intruder reads them, too."""
+    names = [probability_name(category.name, value) for value in category.values.to_pylist()]
+    hidden = [place for place, name in enumerate(names) if name not in released.kinds]
+    if len(hidden) == len(names):
+        return
+    other = probability_name(category.name, OTHER)
+    rest = released.numbers(other) if other in released.kinds else np.zeros(released.rows)
+    for place, name in enumerate(names):
+        own = rest / len(hidden) if place in hidden else released.numbers(name)
+        matrix[:, category.start + place] = 2.0 * own - 1.0
 
 
 def midpoints(released: Table, name: str) -> NDArray[np.float64]:

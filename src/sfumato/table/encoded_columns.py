@@ -314,6 +314,15 @@ def class_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return probabilities
 
 
+OTHER = "(other)"  # stands for all values that have no column of probabilities
+NO_CATEGORY = "(missing)"
+
+
+def probability_name(column: str, value: object) -> str:
+    """Return the name of the released column that holds the probabilities of a value."""
+    return f"{column}={NO_CATEGORY if value is None else value}"
+
+
 def finite_numbers(table: Table, name: str) -> NDArray[np.float64]:
     """Return the numbers of a column, and raise if any is infinite."""
     numbers = table.numbers(name)

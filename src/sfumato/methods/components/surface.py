@@ -113,6 +113,8 @@ def swap_on_surface(matrix: Array, swap: Swap, swap_rest: Swap, generator: np.ra
     ``swap_rest`` swaps what the components do not explain among the rows of a chart.
     """
     scores = kernel_components(matrix, generator)
+    if not scores.size:  # all rows are equal
+        return matrix
     moved = swap(scores, generator)
     charts = Charts.of(scores, CHART_ROWS, CHART_FLOOR, generator)
     members, wanted = charts.members, charts.rows_near(moved)

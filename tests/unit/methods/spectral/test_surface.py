@@ -56,7 +56,9 @@ class TestTangent:
         tangent = Tangent.at(scores, 3.0 + scores @ slopes)
         inside = scores * 0.5
         assert tangent.rows(inside) == pytest.approx(3.0 + inside @ slopes, abs=1e-4)
-        assert tangent.rows(scores + 100.0) == pytest.approx(3.0 + scores.max(axis=0) @ slopes * np.ones((80, 1)), abs=1e-4)
+        assert tangent.rows(scores + 100.0) == pytest.approx(
+            3.0 + scores.max(axis=0) @ slopes * np.ones((80, 1)), abs=1e-4
+        )
 
     def test_of_equal_rows_is_their_place(self):
         tangent = Tangent.at(np.ones((5, 2)), np.full((5, 3), 7.0))
