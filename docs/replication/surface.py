@@ -91,16 +91,17 @@ def main() -> None:
 TEXT = """\
 # Kernel space and the surface of the data, measured
 
-T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL, §6.3, asks for an anonymization in kernel space, or
-along the surface on which the data lie, with a way back that does not distort them; TL's own attempts did. `SvdSwap`
-with `basis="kernel"` swaps the components of the Gaussian kernel and comes back by the nearest tangent; `PartitionedIca`
-with `pieces="charts"` swaps within pieces of the surface that overlap. Written by `docs/replication/surface.py`; do not
-edit by hand. Theory: [spectral methods](../theory/spectral.md), [measures](../theory/measures.md).
+T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL, §6.3, asks for an anonymization in kernel space,
+or along the surface on which the data lie, with a way back that does not distort them; TL's own attempts did. `SvdSwap`
+with `basis="kernel"` swaps the components of the Gaussian kernel and comes back by the nearest tangent;
+`PartitionedIca` with `pieces="charts"` swaps within pieces of the surface that overlap. Written by
+`docs/replication/surface.py`; do not edit by hand. Theory: [spectral methods](../theory/spectral.md),
+[measures](../theory/measures.md).
 
 The table is NHANES 1999–2004, adults from 20 to 49: the logarithms of 13 laboratory values. 2,000 people are released,
-2,000 others are the reference. Numbers are means over two splits, with seeds {seeds}. The columns are those of the page on
-[methods in a basis](bases.md): *components* is how many of 20 kernel components of degree 4 differ, *private* in how many
-splits none of TL's three measures is below the reference.
+2,000 others are the reference. Numbers are means over two splits, with seeds {seeds}. The columns are those of the page
+on [methods in a basis](bases.md): *components* is how many of 20 kernel components of degree 4 differ, *private* in how
+many splits none of TL's three measures is below the reference.
 
 {table}
 

@@ -258,7 +258,7 @@ class MeasuredRelease:
 
 
 def as_shares(code: Encoder, like: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a matrix in which each number is the share of the rows of ``like`` with a lower one, ties counting half."""
+    """Return a matrix in which each number is the share of the rows of ``like`` with a lower one, ties half."""
     shares = matrix.copy()
     for number in code.numbers:
         order = np.sort(like[:, number.position])

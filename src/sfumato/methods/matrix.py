@@ -80,9 +80,9 @@ class MatrixMethod(Method):
     decoding: Decoding = reported_option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
-        'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn"). With '
-        '"distribution" the largest is chosen, and the probability of each value is released beside it, in columns such '
-        'as "city=Ulm"; values of fewer than five rows are together in "city=(other)".',
+        'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn"). '
+        'With "distribution" the largest is chosen, and the probability of each value is released beside it, in '
+        'columns such as "city=Ulm"; values of fewer than five rows are together in "city=(other)".',
         default="largest",
     )
 
@@ -227,8 +227,8 @@ def matrix_setup(
 ) -> MatrixSetup:
     """Return the setup of a plan that encodes all columns; blocks have at least ``least_rows`` rows on average.
 
-    With ``atoms``, values that many rows of a numeric column share are encoded by indicators; with ``trees``, so are the
-    branches of the trees that columns declare.
+    With ``atoms``, values that many rows of a numeric column share are encoded by indicators; with ``trees``, so are
+    the branches of the trees that columns declare.
     """
     names = [column.name for column in schema.columns]
     require_enough_rows(survey)

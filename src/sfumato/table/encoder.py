@@ -1,9 +1,10 @@
 """Encode mixed columns as a numeric matrix, and decode the matrix (TL §2, §4.2.1).
 
 A number is standardised, after a logarithm if the column is positive and skewed. A category becomes one indicator per
-value: +1 for the value of the row and −1 for the others; if it has a tree, branches have indicators as well. A missing number is encoded as the mean, and an extra
-indicator column marks it; so are, if wanted, values that many rows share. A missing category is one more category.
-Cells that were not changed in the matrix decode to their original values.
+value: +1 for the value of the row and −1 for the others; if wanted, the branches of its tree have indicators as well.
+A missing number is encoded as the mean, and an extra indicator column marks it; so are, if wanted, values that many
+rows share. A missing category is one more category. Cells that were not changed in the matrix decode to their original
+values.
 
 A spectral method mixes rows of the matrix, so a mixed row must be decoded to the nearest valid record: the category
 with the largest indicator (or a random one, weighted by the indicators), whole numbers rounded, dates as dates.

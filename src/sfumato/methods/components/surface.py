@@ -55,7 +55,7 @@ class Charts:
 
     @classmethod
     def of(cls, points: Array, size: int, floor: int, generator: np.random.Generator) -> Charts:
-        """Return charts of ``size`` rows on average and at least ``floor``, around random rows; one if there are few."""
+        """Return charts of ``size`` rows on average, at least ``floor``, around random rows; one if there are few."""
         count = min(len(points), len(points) * OVERLAP // size)
         anchors = points[np.sort(generator.choice(len(points), max(1, count), replace=False))]
         while True:
@@ -161,8 +161,8 @@ class Tangent:
 def kernel_components(matrix: Array, generator: np.random.Generator) -> Array:
     """Return white scores of the leading principal components in the space of the Gaussian kernel.
 
-    Its width is the median distance of two rows, as that of the affinity of clusters. Of a large table, random rows span
-    the space (Nyström).
+    Its width is the median distance of two rows, as that of the affinity of clusters. Of a large table, random rows
+    span the space (Nyström).
     """
     marks = matrix
     if len(matrix) > LANDMARKS:

@@ -1,7 +1,7 @@
 """Groups of at least k rows by clustering: fuzzy c-means, a spanning tree, pairs, and Ward's method (TL §2.3.4).
 
-A spanning tree, pairs and Ward's method need the distances of all pairs of rows. A table of more than ALL_PAIRS rows is first
-cut into cells. Groups of 2k rows or more that they leave are divided by MDAV.
+A spanning tree, pairs and Ward's method need the distances of all pairs of rows. A table of more than ALL_PAIRS rows is
+first cut into cells. Groups of 2k rows or more that they leave are divided by MDAV.
 """
 
 from __future__ import annotations

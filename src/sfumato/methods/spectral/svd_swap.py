@@ -75,8 +75,8 @@ class SvdSwap(SwapMethod):
     basis: BasisName = reported_option(
         Choice(BASES),
         'Basis of the components: "svd" (singular vectors); "robust" (invariant coordinates, for tables with '
-        'outliers); or "kernel" (components of the Gaussian kernel, which follow a bent surface; rows are brought back by '
-        "the nearest tangent of the surface).",
+        'outliers); or "kernel" (components of the Gaussian kernel, which follow a bent surface; rows are brought back '
+        "by the nearest tangent of the surface).",
         default="svd",
     )
 
