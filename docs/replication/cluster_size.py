@@ -8,6 +8,7 @@ the page is not changed.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.table.table import Table
+from spectral import LABORATORY, folder, nhanes
 
 PAGE = Path(__file__).with_name("cluster-size.md")
 ROWS = 1000
@@ -114,9 +116,9 @@ def main() -> None:
 TEXT = """\
 # The size of clusters, by dimension and eigenvalues
 
-T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL, §5.2.3: the smallest private clusters of partitioned
-ICA swapping have 200 rows on NHANES; that the size depends on the dimension and on the eigenvalues is suspected and "not
-investigated". A formula without free parameters says which size to expect
+T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), called TL, §5.2.3: the smallest private clusters of
+partitioned ICA swapping have 200 rows on NHANES; that the size depends on the dimension and on the eigenvalues is
+suspected and "not investigated". A formula without free parameters says which size to expect
 ([theory](../theory/spectral.md#which-size-to-expect)); `cluster_size="auto"` starts from it. Written by
 `docs/replication/cluster_size.py`; do not edit by hand.
 
