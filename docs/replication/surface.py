@@ -33,7 +33,6 @@ METHODS: dict[str, Method] = {
 ATTACKED = tuple(METHODS)[3:6]
 ATTACKS = {
     "linkability": "linkability",
-    "inference": "inference",
     "singling-out": "singling out",
     "isolation": "isolation",
 }
