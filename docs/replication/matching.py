@@ -85,7 +85,14 @@ Whether correct matches can be told from wrong ones, with the first distance: ar
 
 {areas}
 
-CONCLUSION
+The distance that finds most people is that of the mechanism: Mahalanobis's for noise with the covariance of the data,
+and shares of people for a rank swap, which moves cells by shares of people: 87 % of the matches are correct instead of
+58 %. Ambiguity alone recognises correct matches best of the three. All three together add two points for a rank swap
+and three for groups, and nothing for noise; where hardly anybody is found (PICA, SVD swap), the model has too few
+correct matches to learn from, and none of the areas differs from 0.5.
+
+**Learnt:** a probabilistic distance is the strongest one against methods that move ranks, so that an assessment should
+not rely on one distance; a model of the three measures gains little over ambiguity.
 """
 
 

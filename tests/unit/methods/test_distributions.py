@@ -57,7 +57,7 @@ def test_they_are_probabilities_of_which_the_released_category_has_the_largest(r
 def test_their_means_are_the_shares_of_the_original(people, release):
     towns = people.arrow.column("town").to_pylist()
     for town in ("Bern", "Rom", "Ulm"):
-        assert release.table.numbers(f"town={town}").mean() == pytest.approx(towns.count(town) / 400, abs=0.01)
+        assert release.table.numbers(f"town={town}").mean() == pytest.approx(towns.count(town) / 400, abs=0.03)
 
 
 def test_measures_see_what_an_intruder_reads(people, release):
