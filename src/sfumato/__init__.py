@@ -21,6 +21,7 @@ FACE: dict[str, dict[str, str]] = {
         "Schema": "sfumato.schema.schema",
         "LinkedTables": "sfumato.job.linked",
         "Database": "sfumato.sources.database",
+        "histories": "sfumato.methods.spectral.histories",
     },
     "Risk of a table as it is": {
         "uniqueness": "sfumato.job.inspect",
