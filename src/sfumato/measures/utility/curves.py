@@ -1,7 +1,7 @@
 """What happened to histories as curves: their mean, their covariance at two times, their roughness, and who is found.
 
-A history is at least four columns of one quantity, whose names end with an underscore and the time. The scores are those
-of the history that changed most:
+A history is at least four columns of one quantity, whose names end with an underscore and the time. The scores are
+those of the history that changed most:
 
 - the distance of the mean curves, √(∫ (m̃ − m)²), in standard deviations √(∫ v) of a curve;
 - the distance of the covariance functions, ‖C̃ − C‖/‖C‖ with ‖C‖² = ∫∫ C(s, t)²;

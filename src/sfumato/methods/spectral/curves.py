@@ -20,7 +20,7 @@ from sfumato.params import Checked, Choice, Whole, require_names
 from sfumato.plan.claims.groups import KAnonymity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 

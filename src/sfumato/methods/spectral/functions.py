@@ -95,7 +95,9 @@ class CurveModel:
         spread = float(np.nanvar(cells))
         level = np.full(len(functions), float(np.nanmean(cells)))
         least = LEAST_ERROR * spread + np.finfo(float).tiny
-        model = cls(functions, np.linalg.lstsq(functions, level)[0], spread * np.eye(functions.shape[1]), spread + least)
+        model = cls(
+            functions, np.linalg.lstsq(functions, level)[0], spread * np.eye(functions.shape[1]), spread + least
+        )
         for _ in range(ROUNDS):
             found = model.coefficients(cells)
             gaps = np.where(seen, cells - found.mean @ functions.T, 0.0)

@@ -66,9 +66,7 @@ def _history(stem: str, timed: list[tuple[float, str]]) -> History:
     return History(stem, tuple(name for _, name in timed), times)
 
 
-def histories(
-    table: Any, *, person: str, time: str, values: Sequence[str], times: Sequence[float] | int = 20
-) -> Table:
+def histories(table: Any, *, person: str, time: str, values: Sequence[str], times: Sequence[float] | int = 20) -> Table:
     """Return a table with one row per person from one with a row per observation.
 
     Each of ``values`` becomes one column per time, such as ``pulse_30``. An observation belongs to the nearest time;
@@ -115,9 +113,7 @@ def histories(
     columns = _constants(rows, people, first, [name for name in rows.names if name not in (time, *values)])
     for name in values:
         cells = _cell_means(rows.numbers(name), people, place, (len(first), len(grid)))
-        columns |= {
-            f"{name}_{one:g}": pa.array(cells[:, at], from_pandas=True) for at, one in enumerate(grid)
-        }
+        columns |= {f"{name}_{one:g}": pa.array(cells[:, at], from_pandas=True) for at, one in enumerate(grid)}
     return Table.from_arrow(pa.table(columns))
 
 

@@ -128,7 +128,9 @@ class TestReleases:
 
     def test_the_measure_tells_a_release_from_a_copy(self):
         people = columns_of(curves(200))
-        original = Table.from_arrow(sf.Noise(level=1e-9).release(people, schema=dict.fromkeys(people, "quasi")).table.arrow)
+        original = Table.from_arrow(
+            sf.Noise(level=1e-9).release(people, schema=dict.fromkeys(people, "quasi")).table.arrow
+        )
 
         def scores(released, origin):
             subject = MeasuredRelease(original=original, released=released, origin=origin, randomness=Randomness(1))
