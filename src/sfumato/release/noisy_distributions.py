@@ -136,9 +136,11 @@ def recover_distribution(release: ReleasedFrames, column: str, *, seed: int | No
     >>> noisy = sf.Noise(level=0.3).release({"height": heights}, schema={"height": "quasi"}, seed=1)
     >>> found = sf.recover_distribution(noisy, "height")
     >>> between = ((heights > 160) & (heights < 170)).mean()
+    >>> bool(abs(found.share(160, 170).value - between) < 0.04)
+    True
     >>> released = noisy.table.numbers("height")
-    >>> bool(abs(found.share(160, 170).value - between) < 0.04), bool(((released > 160) & (released < 170)).mean() > 0.1)
-    (True, True)
+    >>> bool(((released > 160) & (released < 170)).mean() - between > 0.1)
+    True
     """
     noisy = _noisy_column(release, column)
     return _recover(column, noisy.numbers, noisy.variance, np.random.default_rng(seed), draws=DRAWS)
@@ -405,8 +407,9 @@ def deconvolve(counts: Array, chances: Array) -> Deconvolved:
     """
     total = counts.sum()
     shares = np.full(chances.shape[1], 1.0 / chances.shape[1])
-    expected, before = chances @ shares, -math.inf
-    for rounds in range(1, ROUNDS + 1):
+    expected, before, rounds = chances @ shares, -math.inf, 0
+    while rounds < ROUNDS:
+        rounds += 1
         ratio = np.divide(counts, expected, out=np.zeros_like(counts), where=expected > 0.0)
         shares = shares * (chances.T @ ratio) / total
         expected = chances @ shares
