@@ -216,7 +216,7 @@ class ExcessSums:
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetMeansKept(Claim[ExcessSums]):
-    """No mean of one of ``columns`` changed by more than ``change``, over any subset with ``share`` of the rows or more.
+    """No mean of one of ``columns`` changed by more than ``change``, over any ``share`` of the rows or more.
 
     A change counts in standard deviations of the column in the original, ``spreads``.
     """
