@@ -2,8 +2,8 @@
 
     python docs/replication/quantile_times.py [folder of the real tables]
 
-The folder contains ``acs_pums/``. By default it is SFUMATO_DATA, or shared/data next to the repository. Without the table
-the page is not changed.
+The folder contains ``acs_pums/``. By default it is SFUMATO_DATA, or shared/data next to the repository. Without the
+table the page is not changed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from probabilistic_anonymity import bound_points, folder_of_tables
 
 import sfumato as sf
-from probabilistic_anonymity import bound_points, folder_of_tables
 from sfumato.report.picture import ACCENT, INK, MUTED, blank_figure, png, style_axes
 from sfumato.risk.uniqueness import unique_bound
 
@@ -55,9 +55,7 @@ def by_rows(make: Callable[[int], dict[str, np.ndarray]]) -> Points:
 
 def by_columns() -> Points:
     table = bank(ROWS, COLUMNS)
-    return [
-        (count, seconds(sampled(k=K), dict(list(table.items())[:count]))) for count in range(1, COLUMNS + 1, 3)
-    ]
+    return [(count, seconds(sampled(k=K), dict(list(table.items())[:count]))) for count in range(1, COLUMNS + 1, 3)]
 
 
 def by_buckets() -> Points:
@@ -142,26 +140,28 @@ def main() -> None:
 TEXT = """\
 # Quantile groups: time by rows, columns and buckets
 
-S. Lodha and D. Thomas, *Probabilistic Anonymity*, Figures 1 and 4 to 6. Written by `docs/replication/quantile_times.py`; do
-not edit by hand. Theory: [probabilistic anonymity](../theory/probabilistic.md).
+S. Lodha and D. Thomas, *Probabilistic Anonymity*, Figures 1 and 4 to 6. Written by
+`docs/replication/quantile_times.py`; do not edit by hand. Theory: [probabilistic
+anonymity](../theory/probabilistic.md).
 
 The paper masks a table of 250,000 rows of a bank, which was never published, and a census sample, with cuts from a
-sample of the rows, on a machine of 2.66 GHz. Here the amounts of the bank are invented (lognormal), the census sample is the
-American Community Survey of 2018 (age), and the method is `Quantiles(sample=20_000)`. Seconds are those of one processor for a whole
-release, with its verification: every group is counted again. They depend on the machine; the shapes of the curves should not.
+sample of the rows, on a machine of 2.66 GHz. Here the amounts of the bank are invented (lognormal), the census sample
+is the American Community Survey of 2018 (age), and the method is `Quantiles(sample=20_000)`. Seconds are those of one
+processor for a whole release, with its verification: every group is counted again. They depend on the machine; the
+shapes of the curves should not.
 
 ![The bound of Figure 1, and seconds by rows, columns and buckets](figures/quantile-times.png)
 
 ## Figure 1: the largest share of unique people
 
-The line is the bound of Theorems 1 and 2, D/(e n) up to D = n and e^(−n/D) beyond; points are populations that were drawn
-(numbers in [the replication](probabilistic-anonymity.md)). At D/n = 1 both formulas and their slopes meet.
+The line is the bound of Theorems 1 and 2, D/(e n) up to D = n and e^(−n/D) beyond; points are populations that were
+drawn (numbers in [the replication](probabilistic-anonymity.md)). At D/n = 1 both formulas and their slopes meet.
 
 ## Figure 4: rows
 
-One column, k = 10,000. The paper: a straight line to about 10 seconds for 250,000 rows, and the same for the census sample.
-Ours: {whole:.2f} s for 250,000 rows; a line of {start:.2f} s and {million:.2f} s for a million rows explains {explained:.1%} of
-the variance.
+One column, k = 10,000. The paper: a straight line to about 10 seconds for 250,000 rows, and the same for the census
+sample. Ours: {whole:.2f} s for 250,000 rows; a line of {start:.2f} s and {million:.2f} s for a million rows explains
+{explained:.1%} of the variance.
 
 {rows}
 
@@ -174,13 +174,13 @@ the variance.
 
 ## Figure 6: buckets
 
-One column of 250,000 rows. The paper explains n (C + log b): reading a row costs more than searching its bucket, so that the time
-hardly grows. Ours: {one:.2f} s with one bucket, {many:.2f} s with 500.
+One column of 250,000 rows. The paper explains n (C + log b): reading a row costs more than searching its bucket, so
+that the time hardly grows. Ours: {one:.2f} s with one bucket, {many:.2f} s with 500.
 
 {buckets}
 
-**Learnt:** all three shapes are those of the paper. What grows with the buckets is lost in the time that it takes to read, write and
-count the rows again.
+**Learnt:** all three shapes are those of the paper. What grows with the buckets is lost in the time that it takes to
+read, write and count the rows again.
 """
 
 

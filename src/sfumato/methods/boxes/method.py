@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow.types as pt
 
@@ -167,6 +167,12 @@ class Boxes(Method):
         default=None,
         unit="the unit of the statistic",
     )
+    diverse: Literal["sensitive", "all"] = reported_option(
+        Choice(("sensitive", "all")),
+        'Columns of which each box has at least l values: the "sensitive" ones, or every quasi-identifier if there is '
+        'none; or "all" of them, sensitive columns and quasi-identifiers, numbers and categories.',
+        default="sensitive",
+    )
     epsilon: float | Mapping[str, float] | None = reported_option(
         OrNone(Checked("number, or one for each named column, at least 0", _require_distances)),
         "Smallest difference that counts as a different value of a numeric column, for l. None: every difference "
@@ -321,7 +327,7 @@ class Boxes(Method):
                 bound.require_true(sample)
             weights = replace(weights, rules=bound)
         l = choose_l(self.l, self.k, survey.rows, schema, answers)
-        diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
+        diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds, every=self.diverse == "all")
         _log_diversity(diversity, is_default=self.l is None)
         return BoxesPlan(
             options=self,
