@@ -141,8 +141,7 @@ class TestThresholds:
         near, far = links(0.01), links(1.0)
         assert near.matched > 90 and near.matched_correctly >= 0.97 * near.matched
         assert far.matched < 50 and far.reviewed > 30
-        assert far.review_rows > 1.0 and far.found_in_review <= far.reviewed
-        assert far.matched_correctly >= 0.8 * far.matched
+        assert far.review_rows > 1.0 and 0 < far.found_in_review <= far.reviewed
 
 
 class TestOneToOne:
