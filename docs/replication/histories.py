@@ -156,10 +156,12 @@ The same people; each cell is missing with probability ½. Releases are compared
 
 {half}
 
-What the lines say: swapped curves keep means, covariances and roughness about as well as an SVD swap of the columns if all
-cells are there, and much better if half of them are missing, because the model of curves fills what was not seen. Groups
-are k-anonymous and smooth: they lose roughness, by intent, and the variation within groups. Noise and rank swaps of
-columns leave most people nearest to their own curve, however small the change of the moments.
+What the lines say: if all cells are there, swapped curves keep what an SVD swap of the columns keeps, if there are as many
+functions as times; with fewer they are a little smoother. If half of the cells are missing they keep covariances and
+roughness several times better, because the model of curves fills what was not seen. Groups are k-anonymous: whoever
+finds the own curve has to guess among its five to nine people. They lose roughness, by intent, and the variation within
+groups. Noise and rank swaps of columns leave between a quarter of the people and all nearest to their own curve,
+however small the change of the moments.
 
 **Learnt:** time series need no method of their own, but a representation that knows what a missing time means.
 """

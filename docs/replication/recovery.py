@@ -15,8 +15,8 @@ import sfumato as sf
 from sfumato.table.table import Table
 
 PAGE = Path(__file__).with_suffix(".md")
-ROWS, TABLES = 4000, 5
-LEVELS = (0.1, 0.25, 0.5, 1.0)
+ROWS, TABLES = 4000, 2
+LEVELS = (0.1, 0.5)
 
 
 def columns(seed: int) -> dict[str, np.ndarray]:

@@ -128,7 +128,8 @@ class CurveModel:
         score = np.where(seen, cells - self.mean @ self.functions.T, 0.0) @ self.functions
         place = pattern.reshape(-1)
         mean = self.mean + np.einsum("pjk,pk->pj", gain[place], score)
-        return Coefficients(mean, self.error * gain, place, np.bincount(place, minlength=len(patterns)).astype(float))
+        people = np.bincount(place, minlength=len(patterns)).astype(np.float64)
+        return Coefficients(mean, np.asarray(self.error * gain), place, people)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
