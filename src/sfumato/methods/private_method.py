@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
 from sfumato.methods.private_columns import domains_of
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 FOUND = 0.1  # share of the budget, and of δ, with which ends and categories that are not declared are found
+
+
+def require_list(value: object, name: str) -> None:
+    """Raise if an option is not a list; a text alone would be taken for a list of its letters."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
 
 
 @dataclass(frozen=True, kw_only=True)

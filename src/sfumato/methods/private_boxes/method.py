@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import OptionError
 from sfumato.methods.options import reported_option
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_boxes.cells import PrivateCells, cut_cells
@@ -22,7 +21,7 @@ from sfumato.methods.private_columns import (
     limit_rows,
     split_budget,
 )
-from sfumato.methods.private_method import FOUND, PrivateMethod
+from sfumato.methods.private_method import FOUND, PrivateMethod, require_list
 from sfumato.params import Checked, OrNone
 from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 KEPT, SINGLE, COLUMNS, CELLS, ALL_ROWS = 10.0, 1.5, 2.0, 1.5, 0.5  # weights of the measurements in the budget
-
-
-def _require_list(value: object, name: str) -> None:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +78,7 @@ class PrivateBoxes(PrivateMethod):
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
-        OrNone(Checked("list of statistics", _require_list)),
+        OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["mean(age)", "corr(age, income)", "regress(income ~ age)"]: functions '
         "of moments. They get most of the budget. None: means and variances of all columns of numbers.",
         default=None,

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import OptionError
 from sfumato.methods.options import reported_option
-from sfumato.methods.private_columns import Domain, domains_of, find_domains, limit_rows, split_budget
-from sfumato.methods.private_method import FOUND, PrivateMethod
+from sfumato.methods.private_columns import Domain, NumberDomain, domains_of, find_domains, limit_rows, split_budget
+from sfumato.methods.private_method import FOUND, PrivateMethod, require_list
 from sfumato.methods.private_synthesis.attributes import attribute_of
 from sfumato.methods.private_synthesis.budget_spending import Spending
 from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
@@ -28,6 +27,14 @@ from sfumato.methods.private_synthesis.measured_columns import (
     measure_column,
 )
 from sfumato.methods.private_synthesis.selection import PairSelection
+from sfumato.methods.private_synthesis.structural_zeros import (
+    NeverMet,
+    class_codes,
+    cuts_of,
+    draw_possible,
+    find_zeros,
+    read_conditions,
+)
 from sfumato.params import Checked, Choice, OrNone
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
@@ -36,6 +43,8 @@ from sfumato.statistics.language import parse
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sfumato.methods.private_synthesis.attributes import Attribute
     from sfumato.methods.private_synthesis.inference import Fitted, Measurement
     from sfumato.methods.private_synthesis.junction_tree import Clique
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
+    from sfumato.statistics.conditions import Condition
     from sfumato.statistics.statistic import Statistic
 
 COLUMN_SHARE = 0.1  # of the budget, for the counts of single columns
@@ -95,9 +105,16 @@ class PrivateSynthesis(PrivateMethod):
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
-        OrNone(Checked("list of statistics", lambda value, name: _require_list(value))),
+        OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]: the columns that they need, and '
         "pairs of them, are measured with preference. None: all pairs of columns are equally important.",
+        default=None,
+    )
+    never: Sequence[str] | None = reported_option(
+        OrNone(Checked("list of conditions", require_list)),
+        'Combinations of values that cannot occur, such as ["age < 15 and marital = married"]: no released row has '
+        "one. They are public: declare what follows from the meaning of the columns, not what the table shows. None: "
+        "there are none.",
         default=None,
     )
     kind: Literal["aim", "mst"] = reported_option(
@@ -112,15 +129,19 @@ class PrivateSynthesis(PrivateMethod):
         most = self.rows_per_person
         table = limit_rows(survey.sample.table, schema.person, most, randomness.stream("rows of people"))
         declared = domains_of(table, schema)
+        never = read_conditions(self.never or (), declared)
         spending = Spending(Fraction(promise.rho), most)
         finding = 0.0 if all(declared.values()) else FOUND * spending.left
         spending.spend(Fraction(finding))
         domains = find_domains(declared, table, rho=finding, chance=promise.chance, rows_per_person=most)
         looked_at = randomness.stream("pairs of columns that are looked at")
-        selection = _measure(list(domains.values()), table, spending, weights, looked_at)
+        selection = _measure(list(domains.values()), table, spending, weights, never, looked_at)
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
-        released = _draw(selection.columns, fitted, names, randomness.stream("synthetic rows"))
-        return PrivateSynthesisPlan(released=released, promise=promise, method_notes=_notes(selection, fitted))
+        rows = randomness.stream("synthetic rows")
+        released = draw_possible(lambda: _draw(selection.columns, fitted, names, rows), never, rows)
+        return PrivateSynthesisPlan(
+            released=released, promise=promise, never=tuple(map(str, never)), method_notes=_notes(selection, fitted)
+        )
 
     def _weigh(self, names: Sequence[str]) -> dict[frozenset[str], int]:
         """Return the weight of columns and pairs of columns that kept statistics need."""
@@ -137,6 +158,7 @@ class PrivateSynthesisPlan(Plan):
 
     released: Table
     promise: MeasuredPrivacy
+    never: tuple[str, ...]
     method_notes: Mapping[str, Any]
 
     @property
@@ -148,7 +170,8 @@ class PrivateSynthesisPlan(Plan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (self.promise, ColumnsAllowed(names=self.promise.columns))
+        never = (NeverMet(never=self.never),) if self.never else ()
+        return (self.promise, ColumnsAllowed(names=self.promise.columns), *never)
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -160,19 +183,23 @@ def _measure(
     table: Table,
     spending: Spending,
     weights: Mapping[frozenset[str], int],
+    never: Sequence[Condition],
     generator: np.random.Generator,
 ) -> PairSelection:
     """Measure each column, merge what is rare, and return the columns ready for the choice of pairs."""
-    attributes = [attribute_of(domain) for domain in domains]
+    attributes = [
+        attribute_of(domain, cuts_of(domain, never) if isinstance(domain, NumberDomain) else ()) for domain in domains
+    ]
+    classes = [class_codes(attribute, never) for attribute in attributes]
     codes = [attribute.encode(table) for attribute in attributes]
     share = COLUMN_SHARE if len(domains) > 1 else 1.0
     parts = [float(weights.get(frozenset([domain.name]), 1)) for domain in domains]
     shares = split_budget(share * spending.left, parts)
     leaves = [
-        measure_column(attribute, own, spending, rho)
-        for attribute, own, rho in zip(attributes, codes, shares, strict=True)
+        measure_column(attribute, own, spending, rho, parted)
+        for attribute, own, rho, parted in zip(attributes, codes, shares, classes, strict=True)
     ]
-    columns = _bin(attributes, leaves, spending)
+    columns = _bin(attributes, leaves, classes, spending)
     order = sorted(range(len(columns)), key=lambda place: columns[place].size)
     columns = [columns[place] for place in order]
     return PairSelection(
@@ -180,16 +207,25 @@ def _measure(
         codes=[column.bin_codes(codes[place]) for column, place in zip(columns, order, strict=True)],
         weights=_number_pairs(columns, weights),
         spending=spending,
+        zeros=find_zeros(columns, never),
         generator=generator,
     )
 
 
-def _bin(attributes: Sequence[Attribute], leaves: Sequence[Leaves], spending: Spending) -> list[MeasuredColumn]:
+def _bin(
+    attributes: Sequence[Attribute],
+    leaves: Sequence[Leaves],
+    classes: Sequence[NDArray[np.int64]],
+    spending: Spending,
+) -> list[MeasuredColumn]:
     rows = float(np.mean([own.counts.sum() for own in leaves]))
     pairs = max(1, math.comb(len(leaves), 2))
     sigma = spending.rows_per_person * math.sqrt(pairs / (2.0 * spending.left)) if spending.left > 0.0 else 1.0
     bins = count_bins(rows, sigma)
-    return [bin_column(attribute, own, bins) for attribute, own in zip(attributes, leaves, strict=True)]
+    return [
+        bin_column(attribute, own, bins, parted)
+        for attribute, own, parted in zip(attributes, leaves, classes, strict=True)
+    ]
 
 
 def _number_pairs(columns: Sequence[MeasuredColumn], weights: Mapping[frozenset[str], int]) -> dict[Clique, int]:
@@ -231,8 +267,3 @@ def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
 def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
     columns = [names[place] for place in one.clique]
     return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
-
-
-def _require_list(value: Any) -> None:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError("keep must be a list of statistics.", found=type(value).__name__, fix='keep=["mean(age)"]')

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.private_synthesis.budget_spending import Spending
     from sfumato.methods.private_synthesis.measured_columns import MeasuredColumn
+    from sfumato.methods.private_synthesis.structural_zeros import StructuralZero
 
 LARGEST_MODEL = 500_000  # cells of all cliques: it decides time and memory
 SMALLEST_MODEL = 20_000  # cells that the first rounds may already use
@@ -49,6 +50,7 @@ class PairSelection:
     codes: Sequence[NDArray[np.int64]]  # bin of each row, for each column
     weights: Mapping[Clique, int]  # of pairs; 1 if a pair is not named
     spending: Spending
+    zeros: Sequence[StructuralZero] = ()  # combinations of bins that cannot occur
     generator: np.random.Generator = field(default_factory=np.random.default_rng)  # which pairs a round looks at
 
     def __post_init__(self) -> None:
@@ -67,7 +69,8 @@ class PairSelection:
         return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
 
     def _fit(self, start: Fitted | None, rounds: int = FIT_ROUNDS) -> Fitted:
-        return fit_model(self.sizes, self.measurements, start=start.parameters if start else None, rounds=rounds)
+        known = start.parameters if start else None
+        return fit_model(self.sizes, self.measurements, start=known, rounds=rounds, zeros=self.zeros)
 
     def select_adaptively(self) -> Fitted:
         """Measure pairs by AIM until the budget is spent, and fit the last model thoroughly."""
@@ -111,7 +114,7 @@ class PairSelection:
 
         Which pairs are looked at does not depend on the people.
         """
-        measured = {one.clique for one in self.measurements}
+        measured = {one.clique for one in (*self.measurements, *self.zeros)}
         tree, pairs = self.fitted.calibrated.tree, self.pairs
         if len(pairs) > MOST_CANDIDATES:
             drawn = self.generator.choice(len(pairs), MOST_CANDIDATES, replace=False)
