@@ -19,6 +19,7 @@ from sfumato.methods.private_synthesis.attributes import attribute_of
 from sfumato.methods.private_synthesis.budget_spending import Spending
 from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
 from sfumato.methods.private_synthesis.inference import join_measurements, variance_of_total
+from sfumato.methods.private_synthesis.marginal_errors import bound_marginals
 from sfumato.methods.private_synthesis.measured_columns import (
     Leaves,
     MeasuredColumn,
@@ -102,6 +103,8 @@ class PrivateSynthesis(PrivateMethod):
         "bins": "first part, and end, of each bin of a column in the model",
         "pairs": "noisy counts of pairs of bins, for pairs of columns that were measured",
         "model cells": "number of cells of the model",
+        "errors": "for single columns and pairs: how many rows the released counts of bins miss in all, at most, with "
+        "probability 0.95",
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
@@ -139,8 +142,9 @@ class PrivateSynthesis(PrivateMethod):
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
         rows = randomness.stream("synthetic rows")
         released = draw_possible(lambda: _draw(selection.columns, fitted, names, rows), never, rows)
+        notes = _notes(selection, fitted) | {"errors": bound_marginals(selection, released)}
         return PrivateSynthesisPlan(
-            released=released, promise=promise, never=tuple(map(str, never)), method_notes=_notes(selection, fitted)
+            released=released, promise=promise, never=tuple(map(str, never)), method_notes=notes
         )
 
     def _weigh(self, names: Sequence[str]) -> dict[frozenset[str], int]:
@@ -259,11 +263,14 @@ def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
         "moments": [{**rows, "sigma": math.sqrt(variance_of_total(selection.measurements))}],
         "histograms": {name: column.histogram for name, column in zip(names, selection.columns, strict=True)},
         "bins": {name: column.ranges for name, column in zip(names, selection.columns, strict=True)},
-        "pairs": [_note_pair(one, names) for one in joined if len(one.clique) > 1],
+        "pairs": [_note_pair(one, selection, names) for one in joined if len(one.clique) > 1],
         "model cells": sum(belief.size for belief in fitted.calibrated.beliefs),
     }
 
 
-def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
+def _note_pair(one: Measurement, selection: PairSelection, names: Sequence[str]) -> dict[str, Any]:
+    """Tell the counts of a pair, and how often it was measured if noise decided that: intervals allow for it."""
     columns = [names[place] for place in one.clique]
-    return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
+    note = {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
+    times = sum(other.clique == one.clique for other in selection.measurements)
+    return note if selection.is_fixed else {**note, "times": times}
