@@ -277,6 +277,18 @@ class NoisyNumbers:
     sigma: float
 
 
+def add_noise(numbers: NDArray[np.int64], sigma: Fraction) -> NDArray[np.int64]:
+    """Return whole numbers with discrete Gaussian noise: whatever a private release tells of people passes here.
+
+    Examples
+    --------
+    >>> len(add_noise(np.array([100, 200]), Fraction(10)))
+    2
+    """
+    noisy: NDArray[np.int64] = numbers + draw_discrete_gaussian(sigma, len(numbers))
+    return noisy
+
+
 def measure(numbers: NDArray[np.int64], *, squared_sensitivity: int, rho: float) -> NoisyNumbers:
     """Return the numbers with discrete Gaussian noise: ρ-zCDP if one person changes them by no more than is said.
 
@@ -287,4 +299,4 @@ def measure(numbers: NDArray[np.int64], *, squared_sensitivity: int, rho: float)
     1.0
     """
     sigma = gaussian_scale(squared_sensitivity=squared_sensitivity, rho=rho)
-    return NoisyNumbers(numbers + draw_discrete_gaussian(sigma, len(numbers)), float(sigma))
+    return NoisyNumbers(add_noise(numbers, sigma), float(sigma))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.discrete_noise import draw_discrete_gaussian, gaussian_scale
+from sfumato.methods.discrete_noise import add_noise, gaussian_scale
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_columns import split_budget
 
@@ -129,7 +129,7 @@ class _GrowingCells:
 
     def count(self, sigma: Fraction) -> NDArray[np.int64]:
         """Count the rows of all cells, with fresh noise."""
-        return np.bincount(self.cell_of, minlength=len(self.low)) + draw_discrete_gaussian(sigma, len(self.low))
+        return add_noise(np.bincount(self.cell_of, minlength=len(self.low)), sigma)
 
     def cut(self, codes: NDArray[np.int64], medians: Medians, noisy: NDArray[np.int64], enough: float) -> None:
         """Cut the open cells whose noisy count is high enough; the others are not looked at again."""
