@@ -103,6 +103,7 @@ class PrivateSynthesis(PrivateMethod):
         "bins": "first part, and end, of each bin of a column in the model",
         "pairs": "noisy counts of pairs of bins, for pairs of columns that were measured",
         "model cells": "number of cells of the model",
+        "found": "columns whose ends or categories were found privately, because they were not declared",
         "errors": "for single columns and pairs: how many rows the released counts of bins miss in all, at most, with "
         "probability 0.95",
     }
@@ -142,7 +143,8 @@ class PrivateSynthesis(PrivateMethod):
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
         rows = randomness.stream("synthetic rows")
         released = draw_possible(lambda: _draw(selection.columns, fitted, names, rows), never, rows)
-        notes = _notes(selection, fitted) | {"errors": bound_marginals(selection, released)}
+        found = [name for name, domain in declared.items() if domain is None]
+        notes = _notes(selection, fitted) | {"found": found, "errors": bound_marginals(selection, released)}
         return PrivateSynthesisPlan(
             released=released, promise=promise, never=tuple(map(str, never)), method_notes=notes
         )
