@@ -61,11 +61,9 @@ def share_of_true_ends(release, people: pd.DataFrame) -> float:
     for box in boxes:
         inside = points[((points >= box[:2]) & (points <= box[2:])).all(axis=1)]
         for column in range(2):
-            if box[column] < box[2 + column] or len(boxes) == len(low):
-                said += 2
-                right += int((inside[:, column] == box[column]).any()) + int(
-                    (inside[:, column] == box[2 + column]).any()
-                )
+            ends = [end for end in {box[column], box[2 + column]} if 0.0 < end < 100.0]
+            said += len(ends)
+            right += sum(bool((inside[:, column] == end).any()) for end in ends)
     return right / max(said, 1)
 
 

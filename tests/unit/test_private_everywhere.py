@@ -21,9 +21,9 @@ SCHEMA = {
 @pytest.fixture(scope="module")
 def people() -> pd.DataFrame:
     draw = np.random.default_rng(7)
-    age = draw.uniform(18, 90, 400)
+    age = draw.uniform(18, 90, 150)
     return pd.DataFrame(
-        {"age": age, "income": 50.0 * age + draw.uniform(0, 2000, 400), "town": draw.choice(["Bonn", "Ulm"], 400)}
+        {"age": age, "income": 50.0 * age + draw.uniform(0, 2000, 150), "town": draw.choice(["Bonn", "Ulm"], 150)}
     )
 
 
