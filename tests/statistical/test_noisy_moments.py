@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 import sfumato as sf
 from sfumato.methods.discrete_noise import draw_discrete_gaussian
-from sfumato.release.noisy_moments import CountedCells
+from sfumato.release.noisy_moments import MeasuredCells
 from sfumato.statistics.language import parse
 
 RUNS, PROBABILITY, ROWS, SIDE = 1000, 0.95, 1500, 10
@@ -29,7 +29,7 @@ def people() -> pd.DataFrame:
     return pd.DataFrame({"x": 10 * (x // 10), "y": 10 * (y // 10)})
 
 
-def cells_of(people: pd.DataFrame, *, width: float, fewest_y: float = -np.inf) -> CountedCells:
+def cells_of(people: pd.DataFrame, *, width: float, fewest_y: float = -np.inf) -> MeasuredCells:
     """Count a grid of ten by ten cells; those with y from ``fewest_y`` count."""
     lower = 10.0 * np.arange(SIDE)
     low_x, low_y = np.repeat(lower, SIDE), np.tile(lower, SIDE)
@@ -37,7 +37,7 @@ def cells_of(people: pd.DataFrame, *, width: float, fewest_y: float = -np.inf) -
     met = low_y >= fewest_y
     ends = {"x": (low_x, low_x + width), "y": (low_y, low_y + width)}
     counts = np.bincount(place, minlength=SIDE**2).astype(float)
-    return CountedCells(counts, float(SIGMA), met, met, met.astype(float), ends, 0.0)
+    return MeasuredCells(counts, float(SIGMA), met, met, met.astype(float), ends, 0.0)
 
 
 def truth(text: str, people: pd.DataFrame) -> float:

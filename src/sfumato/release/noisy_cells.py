@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.release.noisy_moments import OF_CELLS, CountedCells
+from sfumato.release.noisy_moments import OF_CELLS, MeasuredCells
 from sfumato.release.private_estimates import ESTIMATORS, Ends, NoisySums, make_estimate, reach
 from sfumato.statistics.combined import ShareMeeting
 from sfumato.statistics.conditions import Condition, Derived
@@ -181,7 +181,7 @@ class NoisyCounts:
         """Number of all rows, with noise."""
         return self.whole.records if self.whole else 0.0
 
-    def select(self, names: Sequence[str], where: Condition, error: float) -> tuple[CountedCells, float] | None:
+    def select(self, names: Sequence[str], where: Condition, error: float) -> tuple[MeasuredCells, float] | None:
         """Return cells that tell these numbers under a condition, and the error that is left for them; None without."""
         columns = tuple(dict.fromkeys((*names, *where.columns)))
         cells = self._cells_of(columns) if len(columns) > 1 else self._bins_of(columns[0])
@@ -200,7 +200,7 @@ class NoisyCounts:
         unseen = sum(self._unseen_missing(name, ranges[name], error) for name in columns)
         counts = np.asarray(cells["counts"], dtype=np.float64)
         likely = np.where(most, likely, 0.0)
-        return CountedCells(counts, float(cells["sigma"]), least, most, likely, ends, unseen), _left(cells, error)
+        return MeasuredCells(counts, float(cells["sigma"]), least, most, likely, ends, unseen), _left(cells, error)
 
     def _bins_of(self, column: str) -> Mapping[str, Any]:
         """Return the bins of one column as cells."""

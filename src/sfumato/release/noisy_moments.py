@@ -38,7 +38,7 @@ OF_CELLS = (Mean, Sum, Variance, Sd, Covariance, Correlation)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CountedCells:
+class MeasuredCells:
     """Cells with noisy counts: which of them count, and between which ends the numbers of their rows are."""
 
     counts: Array
