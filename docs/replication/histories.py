@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+from probabilistic_anonymity import folder_of_tables
 
 import sfumato as sf
-from probabilistic_anonymity import folder_of_tables
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.utility.curves import curve_scores
@@ -62,7 +62,9 @@ def simulated(missing: float) -> tuple[Table, Table]:
     cells = 70.0 + draw.normal(size=(1000, 4)) * [8.0, 5.0, 4.0, 2.0] @ shapes + draw.normal(size=(1000, 24))
     seen = np.where(draw.random(cells.shape) < missing, np.nan, cells)
     return tuple(  # type: ignore[return-value]
-        Table.from_arrow(pa.table({f"x_{time:g}": pa.array(one[:, place], from_pandas=True) for place, time in enumerate(times)}))
+        Table.from_arrow(
+            pa.table({f"x_{time:g}": pa.array(one[:, place], from_pandas=True) for place, time in enumerate(times)})
+        )
         for one in (seen, cells)
     )
 

@@ -1,6 +1,6 @@
 """Write recovery.md: distributions, trees and moments from noisy numbers (TL §2.3.1).
 
-    python docs/replication/recovery.py
+python docs/replication/recovery.py
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def moments() -> str:
     for order in (2, 3, 4, 5, 6):
         found = sf.recover_moment(release, "x", order)
         true = ((values - values.mean()) ** order).mean()
-        lines.append(f"| {order} | {true:.2f} | {found.released:.2f} | {found.value:.2f} | {found.standard_error:.2f} |")
+        lines.append(
+            f"| {order} | {true:.2f} | {found.released:.2f} | {found.value:.2f} | {found.standard_error:.2f} |"
+        )
     return "\n".join(lines)
 
 
