@@ -1,7 +1,7 @@
 """Rows that stand for groups: groups of outsiders pass the comparison with the reference, and groups that leak fail.
 
-Before people were exchanged in place of rows, every release of groups failed: the rows of a group are equal, so that the
-nearest ones agree by construction, and in many columns the middle of a group is nearer to anybody than people are.
+Before people were exchanged in place of rows, every release of groups failed: the rows of a group are equal, so that
+the nearest ones agree by construction, and in many columns the middle of a group is nearer to anybody than people are.
 """
 
 from __future__ import annotations

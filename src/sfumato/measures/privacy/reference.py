@@ -144,9 +144,7 @@ def _group_scores(subject: MeasuredRelease) -> Iterator[Score]:
     yield from _shift_scores(list(SHIFTS), shifts, min(crowd.inside, crowd.outside), compared)
 
 
-def _shift_scores(
-    measures: Sequence[str], shifts: NDArray[np.float64], people: int, compared: str
-) -> Iterator[Score]:
+def _shift_scores(measures: Sequence[str], shifts: NDArray[np.float64], people: int, compared: str) -> Iterator[Score]:
     """Yield a score for each measure (column) from what was found (first row) and its exchanges."""
     margin = _margin(people)
     for measure, shift, p_value in zip(measures, shifts[0], adjust_p_values(shifts), strict=True):
