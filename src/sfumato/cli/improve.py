@@ -1,4 +1,4 @@
-"""``sfumato improve`` and ``sfumato optimize``: to a release that passes its privacy tests, by changes or by a search."""
+"""``sfumato improve`` and ``sfumato optimize``: a release that passes its privacy tests, by changes or by a race."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.errors import SchemaError, StatisticError, TableError
 from sfumato.formats.exports import write
-from sfumato.recommendation.recommend import Preferences, Situation, choose
+from sfumato.recommendation.choice import Preferences, Situation, choose
 from sfumato.recommendation.records import ExpectedWidth
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
