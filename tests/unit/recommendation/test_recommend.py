@@ -140,6 +140,56 @@ class TestWhatAPersonDecides:
         assert any('tree = "prefix"' in reason for reason in found.reasons)
 
 
+def visits() -> dict[str, object]:
+    """Two rows of each person, which are nearly equal."""
+    twice = {name: np.repeat(np.asarray(cells)[:150], 2) for name, cells in people().items()}
+    return twice | {"who": np.repeat(np.arange(150), 2), "income": twice["income"] + np.tile([0.0, 0.5], 150)}
+
+
+def few_values() -> dict[str, object]:
+    draw = np.random.default_rng(3)
+    return {name: draw.choice(list("abc"), 200).tolist() for name in ("region", "trade", "status")}
+
+
+TABLES = {
+    "numbers": (people(), ROLES),
+    "exact columns": (people(), ROLES | {"income": "other"}),
+    "people with several rows": (visits(), ROLES | {"who": "person"}),
+    "few values": (few_values(), dict.fromkeys(("region", "trade", "status"), "quasi")),
+}
+
+
+class TestWhatIsRecommendedPasses:
+    @pytest.mark.parametrize("name", TABLES)
+    def test_compare_comes_to_the_same_verdict(self, name):
+        table, roles = TABLES[name]
+        found = sf.recommend(table, schema=roles, seconds=0)
+        compared = sf.compare(table, [found.to_method()], schema=roles, jobs=1).rows[0]
+        assert compared.passed is found.passed
+        failed = {score.name for score in compared.assessment.failed if score.family == "privacy"}
+        assert failed == set(found.steps[0].failed)
+
+    def test_what_is_changed_passes_in_compare_too(self):
+        table, roles = TABLES["exact columns"]
+        found = sf.recommend(table, schema=roles)
+        assert not found.steps[0].passed  # exact incomes give everybody away
+        if found.passed:
+            compared = sf.compare(table, [found.to_method()], schema=roles | dict(found.roles), jobs=1)
+            assert compared.rows[0].passed is True
+        else:
+            assert str(found).startswith("Nothing is recommended.\nNo change was found")
+
+    def test_a_k_that_was_given_stays(self):
+        table, roles = TABLES["exact columns"]
+        found = sf.recommend(table, schema=roles, k=7)
+        assert all("k = 7" in reason or "k =" not in reason for reason in found.reasons)
+        assert found.options.get("k") == 7
+
+    def test_too_few_rows_are_not_tested(self):
+        found = sf.recommend({"age": list(range(30))}, schema={"age": "quasi"})
+        assert found.passed is None and found.verdict.startswith("Not tested: At least 20 rows")
+
+
 @pytest.fixture
 def file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

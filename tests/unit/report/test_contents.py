@@ -71,10 +71,8 @@ class TestVerdict:
     def test_plain_questions_come_first_and_names_of_tests_last(self, release):
         failed = assessment(score("linkability", passed=False), score("isolation", passed=False))
         found = verdict(replace(release, assessment=failed)).sentences
-        asked = next(
-            place for place, one in enumerate(found) if one.startswith("2 of 2 privacy tests failed. They ask:")
-        )
-        assert "two halves of a person" in found[asked] and "linkability" not in " ".join(found[:-1])
+        asked = next(one for one in found if one.startswith("2 of 2 privacy tests failed. They ask:"))
+        assert "two halves of a person" in asked and "linkability" not in " ".join(found[:-1])
         assert found[-1] == "The failed tests: “linkability” and “isolation”."
 
     def test_a_failed_test_of_utility_alone_is_said_but_no_danger(self, release):
