@@ -183,6 +183,22 @@ def changes(start: Change, schema: Schema, blamed: Sequence[BlamedColumn], rows:
                 is_first=False,
             )
             yield [without, *stronger(without, rows)]
+    if sensitive := tuple(one.name for one in blamed if one.role == Role.SENSITIVE):
+        listed = ", ".join((*names, *sensitive))
+        method: Any = start.trial.method
+        diverse = {"l": None} if getattr(method, "l", None) else {}  # no column is left that has to be diverse
+        all_protected = replace(
+            start,
+            trial=replace(
+                start.trial,
+                method=replace(method, **diverse),
+                roles=dict.fromkeys((*names, *sensitive), Role.QUASI),
+            ),
+            change=f"protect {listed} too",
+            reason=f"{', '.join(sensitive)} were released exactly, and gave people away to whoever knows them.",
+            is_first=False,
+        )
+        yield [all_protected, *stronger(all_protected, rows)]
     yield from _drawn(start, schema, rows)
 
 

@@ -143,9 +143,8 @@ class Optimum:
         """The result in one sentence."""
         if self.method is not None:
             best, tried = self.judged[-1], len(self.rounds[0].rows)
-            protected = f", with {', '.join(self.roles)} protected too" if self.roles else ""
             return (
-                f"{best.name}{protected}: of {tried} candidates it keeps most of those with which {self.limit}, and "
+                f"{best.name}: of {tried} candidates it keeps most of those with which {self.limit}, and "
                 "this held on people whom the search never saw."
             )
         return f"No release was found with which {self.limit}: {self._why()}."
