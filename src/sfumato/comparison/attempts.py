@@ -36,6 +36,7 @@ from sfumato.schema.schema import FittedTable
 from sfumato.table.groups import row_keys
 
 if TYPE_CHECKING:
+    from sfumato.report.usefulness import ShownStatistic
     from sfumato.table.table import Table
 
 FEWEST = 20  # rows on each side of the split
@@ -212,18 +213,26 @@ def attempt(trial: Trial, split: Split) -> Attempt:
 def _kept_scores(release: Release, split: Split) -> Iterator[Score]:
     """Yield how far the released rows are off in each kept statistic, in units of its spread; 1: they tell nothing."""
     original = Release(split.kept.table)
+    note = "difference from the original, in units of the spread of its columns; 1 is useless"
     for statistic in split.keep:
-        for true in measure_widths(original, original.estimates(statistic)):
-            error = 1.0
-            with contextlib.suppress(SfumatoError, StopIteration):
-                told = next(one for one in release.estimates(statistic) if one.name == true.estimate.name)
-                value = getattr(told, "numbers", told).value
-                off = abs(float(value) - float(true.estimate.numbers.value))
-                error = off if true.spread is None or not true.spread > 0.0 else off / true.spread
-            value = min(error, 1.0) if math.isfinite(error) else 1.0
-            note = "difference from the original, in units of the spread of its columns; 1 is useless"
-            name = f"{KEPT}{true.estimate.name}"
-            yield Score(name=name, family="utility", value=value, better="lower", rows=original.table.rows, note=note)
+        errors = {statistic: 1.0}
+        with contextlib.suppress(SfumatoError):
+            told = {one.name: getattr(one, "numbers", one).value for one in release.estimates(statistic)}
+            errors = {
+                true.estimate.name: _error(told.get(true.estimate.name), true)
+                for true in measure_widths(original, original.estimates(statistic))
+            }
+        for name, error in errors.items():
+            better: Any = {"better": "lower", "rows": original.table.rows, "note": note}
+            yield Score(name=f"{KEPT}{name}", family="utility", value=error, **better)
+
+
+def _error(told: float | None, true: ShownStatistic) -> float:
+    """Return how far a told value is from the true one, from 0 to 1."""
+    if told is None or not true.spread:
+        return 1.0
+    error = abs(float(told) - float(true.estimate.numbers.value)) / true.spread
+    return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
 # Try methods in several processes. A process that dies costs only the trial that it was working on.

@@ -102,6 +102,7 @@ class Found:
     steps: tuple[ImprovementStep, ...]
     candidate: Change | None = None
     assessment: Assessment | None = None
+    ended_early: bool = False  # whether the time was over before all changes were tried
 
     @property
     def refusal(self) -> str:
@@ -109,7 +110,8 @@ class Found:
         last = self.steps[-1]
         fewest = min((step for step in self.steps if not step.problem), key=lambda one: len(one.failed), default=last)
         why = f"the best, “{fewest.change}”, still fails {'; '.join(fewest.failed)}" if fewest.failed else str(last)
-        return f"No change was found with which this table passes its privacy tests: {why}."
+        when = " in the time that was given" if self.ended_early else ""
+        return f"No change was found{when} with which this table passes its privacy tests: {why}."
 
 
 def find_passing(
@@ -143,7 +145,7 @@ def find_passing(
         tell(told, None)
     elif found := passes(start):
         return Found(steps=tuple(steps), candidate=start, assessment=found)
-    for group in groups():
+    for group in groups() if time.monotonic() < ends else ():
         if time.monotonic() > ends:
             break
         found = passes(group[-1])
@@ -155,7 +157,7 @@ def find_passing(
         strongest = next(place for place, step in enumerate(steps) if step.change == group[-1].change)
         steps.append(steps.pop(strongest))
         return Found(steps=tuple(steps), candidate=group[-1], assessment=found)
-    return Found(steps=tuple(steps))
+    return Found(steps=tuple(steps), ended_early=time.monotonic() >= ends)
 
 
 def changes(start: Change, schema: Schema, blamed: Sequence[BlamedColumn], rows: int) -> Iterator[list[Change]]:

@@ -41,6 +41,8 @@ class Improvement:
         Each change with its reason and what was found, the release as it was first.
     release : Release or None
         The release of all rows with the change that passed, or None if no change did.
+    ended_early : bool
+        Whether the time was over before all changes were tried.
     verdict : str
         What was found, in one sentence.
 
@@ -53,12 +55,13 @@ class Improvement:
 
     steps: tuple[ImprovementStep, ...]
     release: Release | None
+    ended_early: bool = False
 
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
         if self.release is None:
-            return Found(steps=self.steps).refusal
+            return Found(steps=self.steps, ended_early=self.ended_early).refusal
         if len(self.steps) == 1:
             return "Nothing has to be changed: the release passes its privacy tests on held-out people."
         last = self.steps[-1]
@@ -148,7 +151,7 @@ def improve(
         seconds=seconds,
     )
     better = None if found.candidate is None else trials.release(found.candidate, found.assessment)
-    return Improvement(steps=found.steps, release=better)
+    return Improvement(steps=found.steps, release=better, ended_early=found.ended_early)
 
 
 def _require_single(release: Any, table: Any) -> None:

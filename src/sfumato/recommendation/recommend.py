@@ -29,6 +29,7 @@ from sfumato.recommendation.records import (
     Unknown,
     command_line,
     expected_cost,
+    hidden_steps,
     quoted_name,
     try_release,
 )
@@ -170,7 +171,8 @@ def _test(opened: InspectedTable, choice: ChosenMethod, wanted: Preferences, sec
     trials = HeldOutTrials(fitted=fitted, given={"rows_not_people": True})
     method = make_method(choice.method, **choice.options)
     start = Change(trial=Trial(method=method), change=f"{choice.method}, as chosen", is_first=True)
-    found = find_passing(trials, start, lambda: _groups(start, fitted, choice, wanted), seconds=seconds)
+    with hidden_steps():
+        found = find_passing(trials, start, lambda: _groups(start, fitted, choice, wanted), seconds=seconds)
     if found.candidate is None:
         return _Tested(passed=False, verdict=found.refusal, steps=found.steps)
     verdict = f"All {found.steps[-1].tests} privacy tests passed on held-out people of {part.rows:,} rows"

@@ -10,7 +10,8 @@ import math
 import shlex
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from itertools import chain
@@ -203,7 +204,8 @@ class Recommendation:
         before = {one.statistic: one for one in self.cost.widths}
         return [
             "",
-            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive:",
+            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive (not tested: "
+            "privacy tests assume an intruder who knows everything):",
             f"  {self.unknown.command}",
             *(
                 f"  {one}"
@@ -288,15 +290,19 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
 
 def try_release(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
     """Release some rows only to find out about them."""
+    with hidden_steps(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_method(method, **options).release(FittedTable(table, schema), engine="memory", rows_not_people=True)
+
+
+@contextmanager
+def hidden_steps() -> Iterator[None]:
+    """Hide the steps of trials: they are not the release that was asked for."""
     log = logging.getLogger("sfumato")
     level = log.level
-    log.setLevel(logging.WARNING)  # the trial is not the release that was asked for, so its steps are not shown
+    log.setLevel(logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return make_method(method, **options).release(
-                FittedTable(table, schema), engine="memory", rows_not_people=True
-            )
+        yield
     finally:
         log.setLevel(level)
 
