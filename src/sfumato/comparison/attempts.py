@@ -229,9 +229,10 @@ def _kept_scores(release: Release, split: Split) -> Iterator[Score]:
 
 def _error(told: float | None, true: ShownStatistic) -> float:
     """Return how far a told value is from the true one, from 0 to 1."""
-    if told is None or not true.spread:
+    if told is None:
         return 1.0
-    error = abs(float(told) - float(true.estimate.numbers.value)) / true.spread
+    off = abs(float(told) - float(true.estimate.numbers.value))
+    error = off / true.spread if true.spread else float(off > 0.0)
     return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
