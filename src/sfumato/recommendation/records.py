@@ -204,8 +204,8 @@ class Recommendation:
         before = {one.statistic: one for one in self.cost.widths}
         return [
             "",
-            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive (not tested, "
-            "because tests assume an intruder who knows everything):",
+            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive (untested: "
+            "the tests assume an intruder who knows everything):",
             f"  {self.unknown.command}",
             *(
                 f"  {one}"
