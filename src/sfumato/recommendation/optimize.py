@@ -24,7 +24,7 @@ from sfumato.job.job import Job
 from sfumato.job.release import release as make_release
 from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
-from sfumato.methods.base import METHODS, make_method
+from sfumato.methods.base import METHODS, method_class
 from sfumato.params import options_of, require_int, require_number
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
@@ -293,27 +293,22 @@ def optimize(
     )
 
 
-def _racing(methods: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the methods that race."""
-    given = tuple(METHODS) if methods is None else tuple(methods)
-    private = [name for name in given if make_method(name, **_needed(name)).is_private]
-    if methods is not None and private:
+def _racing(methods: Sequence[str | Method] | None) -> list[str | Method]:
+    """Return the methods that race."""
+    given: list[str | Method] = [*METHODS] if methods is None else [*methods]
+    private = [(method_class(one) if isinstance(one, str) else one).is_private for one in given]
+    if methods is not None and any(private):
         raise OptionError(
             "A differentially private method cannot be searched by tests.",
-            found=", ".join(private),
-            fix="a promise that covers every output, also the result of a search: choose epsilon beforehand",
+            found="a promise that covers every output, also the result of such a search",
+            fix="an epsilon that is chosen without looking at the table",
         )
-    return tuple(name for name in given if name not in private)
+    return [one for one, leave in zip(given, private, strict=True) if not leave]
 
 
-def _needed(name: str) -> dict[str, Any]:
-    """Return values for the options without a default."""
-    from sfumato.methods.base import method_class
-
-    return {one.name: 5 for one in options_of(method_class(name)) if one.is_required}
-
-
-def _candidates(schema: Schema, methods: Sequence[str], strengths: int, keep: tuple[str, ...]) -> Iterator[Trial]:
+def _candidates(
+    schema: Schema, methods: Sequence[str | Method], strengths: int, keep: tuple[str, ...]
+) -> Iterator[Trial]:
     """Yield the trials: each method at each strength, with these roles and with exact columns protected, too."""
     exact = [(), schema.names(Role.OTHER), schema.names(Role.OTHER, Role.SENSITIVE)]
     for columns in dict.fromkeys(exact):
@@ -344,7 +339,9 @@ class _Race:
         self, trials: Sequence[Trial], progress: Callable[[RaceProgress], None] | None
     ) -> tuple[tuple[Comparison, ...], tuple[Trial, ...]]:
         """Return what each round found, and the candidates that hold the limit, the most useful first."""
-        rounds, racing, order = [], tuple(trials), ()
+        rounds: list[Comparison] = []
+        racing: tuple[Trial, ...] = tuple(trials)
+        finalists: tuple[Trial, ...] = ()
         for number in range(ROUNDS):
             split = self._split(number)
             found: dict[str, ComparedMethod] = {}
@@ -362,7 +359,7 @@ class _Race:
             holding = [trial for trial in order if self.limit.holds(found[trial.identity])]
             finalists = tuple(sorted(holding, key=lambda trial: found[trial.identity].loss or 0.0))
             racing = order[: max(FEWEST, round(GO_ON * len(order)))]
-        return tuple(rounds), finalists if rounds else ()
+        return tuple(rounds), finalists
 
     def _split(self, number: int) -> Split:
         """Return the people of a round, some of whom are held out: all in the last one, half as many before."""
