@@ -114,7 +114,7 @@ def recommend(
     >>> ages = np.random.default_rng(0).integers(18, 90, 300)
     >>> people = {"age": ages, "income": 1000.0 + 40.0 * ages}
     >>> roles = {"age": "quasi", "income": "sensitive"}
-    >>> found = sf.recommend(people, keep=["corr(age, income)"], schema=roles)
+    >>> found = sf.recommend(people, keep=["corr(age, income)"], schema=roles, seconds=0)
     >>> found.method, dict(found.options)
     ('boxes', {'k': 5, 'l': 2, 'keep': ['corr(age, income)']})
     >>> found.command

@@ -131,7 +131,8 @@ class Recommendation:
     --------
     >>> import sfumato as sf
     >>> people = {"age": [20, 21, 22, 40, 41, 42] * 10, "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0] * 10}
-    >>> found = sf.recommend(people, keep=["mean(income)"], schema={"age": "quasi", "income": "quasi"})
+    >>> roles = {"age": "quasi", "income": "quasi"}
+    >>> found = sf.recommend(people, keep=["mean(income)"], schema=roles, seconds=0)
     >>> found.to_method().k
     5
     """
