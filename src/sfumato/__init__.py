@@ -81,6 +81,9 @@ FACE: dict[str, dict[str, str]] = {
         "recommend": "sfumato.recommendation.recommend",
         "improve": "sfumato.recommendation.improve",
         "Improvement": "sfumato.recommendation.improve",
+        "optimize": "sfumato.recommendation.optimize",
+        "Optimum": "sfumato.recommendation.optimize",
+        "RaceProgress": "sfumato.recommendation.optimize",
         "Recommendation": "sfumato.recommendation.records",
     },
     "Engines and budgets": {

@@ -40,6 +40,9 @@ from sfumato.methods.synthesize.method import Synthesize as Synthesize
 from sfumato.methods.top_bottom import TopBottom as TopBottom
 from sfumato.recommendation.improve import Improvement as Improvement
 from sfumato.recommendation.improve import improve as improve
+from sfumato.recommendation.optimize import Optimum as Optimum
+from sfumato.recommendation.optimize import RaceProgress as RaceProgress
+from sfumato.recommendation.optimize import optimize as optimize
 from sfumato.recommendation.recommend import recommend as recommend
 from sfumato.recommendation.records import Recommendation as Recommendation
 from sfumato.release.assessment import Assessment as Assessment

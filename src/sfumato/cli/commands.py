@@ -63,6 +63,7 @@ for command in (
     estimate.compose,
     assess.assess,
     improve.improve,
+    improve.optimize,
     evidence.evidence,
     compare.compare,
     demo.demo,

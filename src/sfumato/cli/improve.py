@@ -1,4 +1,4 @@
-"""``sfumato improve DIR --table FILE -o DIR2``: from failed privacy tests to a release that passes them."""
+"""``sfumato improve`` and ``sfumato optimize``: a release that passes its privacy tests, by changes or by a race."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def improve(
     release: str = typer.Argument(..., metavar="DIR", help="Folder of the release to improve."),
     table: str = typer.Option(..., "--table", metavar="FILE", help="The original that it was made from."),
     out: str = typer.Option(..., "-o", "--out", metavar="DIR2", help="Folder for the improved release."),
-    holdout: float = typer.Option(0.3, "--holdout", metavar="SHARE", help="Share of rows that trials test against."),
+    holdout: float = typer.Option(0.5, "--holdout", metavar="SHARE", help="Share of people whom trials test against."),
     seconds: float | None = typer.Option(None, "--seconds", help="Time after which no further change is tried."),
     key: str | None = typer.Option(None, "--key", metavar="FILE", help="Secret key of pseudonyms and shifted dates."),
     language: str = typer.Option("en", "--language", metavar="CODE", help=options.LANGUAGE_HELP),
@@ -51,6 +51,84 @@ def improve(
         raise CannotRelease(found.verdict, fix="fewer columns, another method (`sfumato compare`), or no release")
     found.release.write(out, language=language)
     _show(found, out, as_json=json)
+
+
+@options.with_groups
+def optimize(
+    *,
+    file: str = options.FILE,
+    out: str = typer.Option(..., "-o", "--out", metavar="DIR", help="Folder for the release."),
+    keep: list[str] = typer.Option(
+        [], "--keep", metavar="STATISTIC", help='Statistic to keep accurate, e.g. "mean(age)"; repeatable.'
+    ),
+    risk: str = typer.Option(
+        "passes", "--risk", metavar="TEXT", help='"passes" (all privacy tests), or for example "at most 0.09".'
+    ),
+    seconds: float = typer.Option(300.0, "--seconds", help="Time for the search."),
+    methods: str | None = typer.Option(
+        None, "--methods", metavar="A,B,C", help="Methods that race; by default all that promise no noise budget."
+    ),
+    strengths: int = typer.Option(3, "--strengths", min=1, metavar="N", help="Strengths per method."),
+    jobs: int | None = typer.Option(
+        None, "--jobs", min=1, metavar="N", help="Processes; one per processor by default."
+    ),
+    key: str | None = typer.Option(None, "--key", metavar="FILE", help="Secret key of pseudonyms and shifted dates."),
+    rows_not_people: bool = typer.Option(
+        False, "--rows-not-people", help="Count rows although people have several of them."
+    ),
+    language: str = typer.Option("en", "--language", metavar="CODE", help=options.LANGUAGE_HELP),
+    roles: options.RoleOptions,
+    place: options.PlaceOptions,
+    reading: options.ReadingOptions,
+    seed: int | None = options.SECRET_SEED,
+    json: bool = options.JSON,
+) -> None:
+    """Search for the method and options that keep most of a table, among those that hold a risk.
+
+    Methods race at several strengths on held-out people, and the winner is judged on people whom the search never saw.
+    Then all people are released with it. If nothing holds the risk, nothing is written and the exit code is 1.
+
+    Example: sfumato optimize patients.csv --schema schema.toml -o out --keep "mean(age)" --seconds 120
+    """
+    from sfumato.errors import CannotRelease
+    from sfumato.job.request import split_names
+    from sfumato.recommendation.optimize import RiskLimit
+    from sfumato.recommendation.optimize import optimize as search
+    from sfumato.release.bundle import require_target
+
+    RiskLimit.parse(risk)
+    require_target(out)
+    fitted = options.job_of(file, reading, place, schema=roles.given).fitted
+    options.say_roles(fitted.schema)
+    console.say_compiling()
+    given: dict[str, Any] = {"methods": None if methods is None else list(split_names(methods)), "keep": keep}
+    found = search(
+        fitted,
+        risk=risk,
+        seconds=seconds,
+        strengths=strengths,
+        release=True,
+        progress=_say_race,
+        jobs=jobs,
+        key=key,
+        rows_not_people=rows_not_people,
+        seed=seed,
+        **given,
+    )
+    if found.release is None:
+        raise CannotRelease(found.verdict, fix="more --seconds, another --risk, or fewer columns")
+    found.release.write(out, language=language)
+    if json:
+        console.show_json({"folder": out, **found.to_plain(), "manifest": found.release.manifest})
+    else:
+        console.show_text(f"{found}\n")
+        console.say(f"· written to {out}")
+
+
+def _say_race(now: Any) -> None:
+    """Say which trial of a search is done, and what it found."""
+    row = now.comparison.rows[-1]
+    console.say(f"· round {now.round} of {now.rounds}, {now.done} of {now.trials}: {row.name}: {row.verdict}")
 
 
 def _project(folder: str) -> dict[str, Any]:

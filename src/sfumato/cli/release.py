@@ -236,7 +236,7 @@ def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> Non
     written.announce()
     if job.method is None:
         request = _recommend(request, job)
-        job = replace(job, method=request.make_method())
+        job = replace(job, method=request.make_method(), schema=request.roles_schema)
     job, schema = _read(job, request)
     console.say_compiling()
     assert job.method is not None
@@ -322,14 +322,18 @@ def _recommend(request: Request, job: Job) -> Request:
     wanted: dict[str, Any] = {name: request.options.get(name) for name in ("k", "l", "population")}
     keep = request.options.get("keep") or ()
     recommended = recommend(job.source, keep, schema=job.schema, engine=job.engine, **wanted)
-    console.say(f"· method {recommended.method}, recommended because:")
+    if recommended.passed is False:
+        console.say(f"· nothing is recommended: {recommended.verdict}")
+    word = "chosen" if recommended.passed is False else "recommended"
+    console.say(f"· method {recommended.method}, {word} because:")
     for reason in recommended.reasons:
         console.say(f"·   {reason}")
     chosen = {**recommended.options, **request.options}
     if "population" in chosen and "population" not in recommended.options:
         console.say(f"·   the population is not needed by {recommended.method}, whose groups are those of the table.")
         del chosen["population"]
-    return replace(request, method=recommended.method, options=chosen)
+    roles = [*request.roles, *(f"{name}={role}" for name, role in recommended.roles.items())]
+    return replace(request, method=recommended.method, options=chosen, roles=roles)
 
 
 @contextmanager

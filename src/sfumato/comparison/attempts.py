@@ -1,39 +1,56 @@
-"""Try methods, each at several strengths that its class declares, in several processes."""
+"""Try methods on held-out people, each at several strengths that its class declares, in several processes.
+
+Whatever compares, recommends, improves or optimizes releases tries them here: on the same people, who are drawn from
+the content of the table, by the same tests. So their verdicts about a release are the same.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import math
 import pickle
 import queue
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.comparison.records import ComparedMethod
+from sfumato.comparison.records import KEPT, ComparedMethod
 from sfumato.errors import OptionError, SfumatoError
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.job.release import make_release
-from sfumato.measures.assess import ComparisonOptions
+from sfumato.measures.assess import ComparisonOptions, split_holdout
 from sfumato.methods.base import METHODS, Method, make_method, method_class
 from sfumato.params import options_of, plain, require_int, strength_of
 from sfumato.processes import Child, Parent
+from sfumato.release.assessment import Score
+from sfumato.release.release import Release
+from sfumato.report.usefulness import measure_widths
+from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable
+from sfumato.table.groups import row_keys
 
 if TYPE_CHECKING:
-    from sfumato.release.release import Release
-    from sfumato.schema.schema import FittedTable
+    from sfumato.report.usefulness import ShownStatistic
     from sfumato.table.table import Table
+
+FEWEST = 20  # rows on each side of the split
+HOLDOUT = 0.5  # share of the people who are held out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A method with all its options, and the one option by which trials of this method differ."""
+    """A method with all its options, and columns that are treated otherwise than the schema says."""
 
     method: Method
-    strength: str  # such as "k = 5"; empty for a method of one strength
+    strength: str = ""  # the option by which trials differ, such as "k = 5"; empty for a method of one strength
+    roles: Mapping[str, Role] = field(default_factory=dict)  # of columns that have another role than in the schema
+    left_out: tuple[str, ...] = ()  # columns that are not released
 
     @property
     def name(self) -> str:
@@ -49,9 +66,15 @@ class Trial:
     @property
     def identity(self) -> str:
         """A text that differs for different trials; for hashes only, because it may quote what options hold."""
-        return repr(
-            (self.method.name, [(field.name, getattr(self.method, field.name)) for field in fields(self.method)])
-        )
+        given = [(one.name, getattr(self.method, one.name)) for one in fields(self.method)]
+        return repr((self.method.name, given, sorted(self.roles.items()), self.left_out))
+
+    def fit(self, fitted: FittedTable) -> FittedTable:
+        """Return a table with the columns and roles of this trial."""
+        columns = tuple(one for one in fitted.schema.columns if one.name not in self.left_out)
+        schema = replace(fitted.schema, columns=columns)
+        names = [name for name in fitted.table.names if name not in self.left_out]
+        return FittedTable(fitted.table.select(names), schema.with_roles(self.roles) if self.roles else schema)
 
 
 def trials_of(methods: Iterable[str | Method] | None, strengths: int) -> tuple[Trial, ...]:
@@ -112,8 +135,11 @@ class Split:
 
     kept: FittedTable
     others: Table
-    seed: int | None = None  # of releases and assessments, for tests
+    seed: int | None = None  # of releases and assessments
     earlier: Sequence[Release] = ()  # of the same people, given away before
+    keep: tuple[str, ...] = ()  # statistics whose errors are told
+    key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
+    rows_not_people: bool = True  # whether rows are counted although people may have several
 
     def job(self, trial: Trial) -> Job:
         """Return the job that releases the people by the method of a trial, and assesses them against the others."""
@@ -123,9 +149,30 @@ class Split:
             options=ComparisonOptions(seed=self.seed),
             earlier=self.earlier if makes_groups else (),
         )
-        trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "rows_not_people": True}
+        trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "key": self.key}
         seed = None if trial.method.is_private else self.seed  # its noise is nobody's to repeat
-        return Job.of(self.kept, engine="memory", seed=seed, **trying)
+        counted = {"seed": seed, "rows_not_people": self.rows_not_people}
+        return Job.of(trial.fit(self.kept), engine="memory", **trying, **counted)
+
+
+def draw_split(
+    fitted: FittedTable, holdout: float = HOLDOUT, *, part: str = "", seed: int | None = None, **given: Any
+) -> Split:
+    """Hold out a share of the people; those with several rows are wholly on one side.
+
+    They are drawn from the cells of the table, so that they are the same whenever the table is the same; another
+    ``part`` draws anew. Releases and assessments are repeated, too, unless a ``seed`` is given.
+    """
+    digest = hashlib.sha256(row_keys(fitted.table).tobytes() + f"{holdout!r} {part}".encode())
+    drawn = int(digest.hexdigest(), 16)
+    kept, others = split_holdout(fitted.table, holdout, seed=drawn, person=fitted.schema.person)
+    if min(kept.rows, others.rows) < FEWEST:
+        raise OptionError(
+            f"At least {FEWEST} rows to release and {FEWEST} to hold out are needed.",
+            found=f"{kept.rows:,} and {others.rows:,}",
+            fix="more rows, or another holdout",
+        )
+    return Split(FittedTable(kept, fitted.schema), others, drawn % 2**31 if seed is None else seed, **given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,9 +201,39 @@ def attempt(trial: Trial, split: Split) -> Attempt:
     if reason:
         return Attempt(row=replace(failed, reason=reason, seconds=seconds), is_final=is_final)
     assert release.manifest is not None
-    guarantee = release.manifest.guarantee
-    row = replace(failed, guarantee=guarantee, seconds=seconds, assessment=release.assessment)
+    guarantee, found = release.manifest.guarantee, release.assessment
+    if split.keep and found is not None:
+        found = replace(found, scores=(*found.scores, *_kept_scores(release, split)))
+    groups = [(one.parameters or {}).get("k") for one in release.manifest.claims if one.name == "KAnonymity"]
+    risk = max((1.0 / k for k in groups if isinstance(k, int)), default=None)
+    row = replace(failed, guarantee=guarantee, seconds=seconds, assessment=found, group_risk=risk)
     return Attempt(row=row, is_final=True)
+
+
+def _kept_scores(release: Release, split: Split) -> Iterator[Score]:
+    """Yield how far the released rows are off in each kept statistic, in units of its spread; 1: they tell nothing."""
+    original = Release(split.kept.table)
+    note = "difference from the original, in units of the spread of its columns; 1 is useless"
+    for statistic in split.keep:
+        errors = {statistic: 1.0}
+        with contextlib.suppress(SfumatoError):
+            told = {one.name: getattr(one, "numbers", one).value for one in release.estimates(statistic)}
+            errors = {
+                true.estimate.name: _error(told.get(true.estimate.name), true)
+                for true in measure_widths(original, original.estimates(statistic))
+            }
+        for name, error in errors.items():
+            better: Any = {"better": "lower", "rows": original.table.rows, "note": note}
+            yield Score(name=f"{KEPT}{name}", family="utility", value=error, **better)
+
+
+def _error(told: float | None, true: ShownStatistic) -> float:
+    """Return how far a told value is from the true one, from 0 to 1."""
+    if told is None:
+        return 1.0
+    off = abs(float(told) - float(true.estimate.numbers.value))
+    error = off / true.spread if true.spread else float(off > 0.0)
+    return min(error, 1.0) if math.isfinite(error) else 1.0
 
 
 # Try methods in several processes. A process that dies costs only the trial that it was working on.
@@ -166,20 +243,25 @@ def attempt(trial: Trial, split: Split) -> Attempt:
 SINGLE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
-def attempts(trials: Sequence[Trial], split: Split, jobs: int) -> Iterator[tuple[Trial, Attempt]]:
+def attempts(
+    trials: Sequence[Trial], split: Split, jobs: int, *, until: float = math.inf
+) -> Iterator[tuple[Trial, Attempt]]:
     """Yield each trial with its attempt, as they end; ``jobs`` processes, or this one if ``jobs`` is 1.
 
-    Classes of methods that are defined outside of this package may not exist in other processes, so they are tried in
-    this one.
+    At the time ``until`` (of ``time.monotonic``) the processes end; in this process no further trial begins. Classes of
+    methods that are defined outside of this package may not exist in other processes, so they are tried in this one.
     """
     if min(jobs, len(trials)) <= 1 or not all(type(one.method).__module__.startswith("sfumato.") for one in trials):
-        yield from ((trial, attempt(trial, split)) for trial in trials)
+        yield from ((trial, attempt(trial, split)) for trial in trials if time.monotonic() < until)
         return
     pool = _WorkerPool(trials, pickle.dumps(split))
     try:
         pool.start(min(jobs, len(trials)))
         for _ in trials:
-            yield pool.done.get()
+            left = until - time.monotonic()
+            yield pool.done.get(timeout=None if left == math.inf else max(left, 0.0))
+    except queue.Empty:  # the time is over
+        return
     finally:
         pool.close()
 

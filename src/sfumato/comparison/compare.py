@@ -7,17 +7,16 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.comparison.attempts import Split, Trial, attempts, trials_of
+from sfumato.comparison.attempts import HOLDOUT, Trial, attempts, draw_split, trials_of
 from sfumato.comparison.records import ComparedMethod, Comparison, decimals
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.formats.raw_files import is_unfinished, write_whole
 from sfumato.job.job import Job, read_earlier
 from sfumato.machine import processors
-from sfumato.measures.assess import split_holdout
 from sfumato.params import require_int, require_probability
 from sfumato.release.target import resolve_folder
 from sfumato.schema.schema import FittedTable, Schema
@@ -115,8 +114,6 @@ def _put(path: Path, text: str) -> None:
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-FEWEST = 20  # rows on each side of the split
-
 log = logging.getLogger("sfumato.comparison")
 
 
@@ -127,7 +124,7 @@ def compare(
     *,
     strengths: int = 3,
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
-    holdout: float = 0.5,
+    holdout: float = HOLDOUT,
     earlier: Sequence[Release | str | Path] = (),
     into: str | Path | None = None,
     jobs: int | None = None,
@@ -135,9 +132,9 @@ def compare(
 ) -> Comparison:
     """Compare methods by the risk and the utility of their releases of one table.
 
-    A random part of the people is held out and never released. Every method releases the same other part, at several
-    strengths, and each release is assessed against the people who were held out. A method that makes no release is
-    listed with its reason.
+    A random part of the people, with all their rows, is held out and never released. Every method releases the same
+    other part, at several strengths, and each release is assessed against the people who were held out. A method that
+    makes no release is listed with its reason.
 
     Parameters
     ----------
@@ -162,9 +159,9 @@ def compare(
     jobs : int, optional
         Number of processes. Default: one per processor.
     seed : int, optional
-        Seed of releases and assessments, for tests. Default: random numbers from the operating system. The split does
-        not need one: it is drawn at random from the content of the table, so that it is the same when a comparison
-        goes on.
+        Seed of releases and assessments, for tests. Default: like the split, they are drawn from the content of the
+        table, so that a comparison that goes on, or :func:`sfumato.recommend`, finds the same. Noise of differentially
+        private methods is never repeated.
 
     Returns
     -------
@@ -194,7 +191,7 @@ def compare(
     for one in before:
         same.update(row_keys(one.table).tobytes())
     shared = same.hexdigest()
-    split = replace(_split(fitted, holdout, shared, seed), earlier=before)
+    split = draw_split(fitted, holdout, seed=seed, earlier=before)
     folder = None if into is None else ComparisonFolder.prepare(into, shared)
     done = _finished(trials, folder)
     waiting = [trial for trial in trials if trial.identity not in done]
@@ -212,17 +209,6 @@ def compare(
     return result
 
 
-def _split(fitted: FittedTable, holdout: float, shared: str, seed: int | None) -> Split:
-    kept, others = split_holdout(fitted.table, holdout, seed=int(shared, 16))
-    if min(kept.rows, others.rows) < FEWEST:
-        raise OptionError(
-            f"A comparison needs at least {FEWEST} rows to release and {FEWEST} to hold out.",
-            found=f"{kept.rows:,} and {others.rows:,}",
-            fix="more rows, or another holdout",
-        )
-    return Split(FittedTable(kept, fitted.schema), others, seed)
-
-
 def _finished(trials: Sequence[Trial], folder: ComparisonFolder | None) -> dict[str, ComparedMethod]:
     """Return the records of trials that a previous run finished."""
     rows = {} if folder is None else {trial.identity: folder.read(trial) for trial in trials}
@@ -236,4 +222,4 @@ def _describe(row: ComparedMethod) -> str:
     if row.reason:
         return f"{row.name}: no release: {row.reason}"
     risks = f"risk {decimals(row.reference_risk)}, worst attack {decimals(row.attack_risk)}"
-    return f"{row.name}: {risks}, utility {decimals(row.utility)} ({row.seconds:.0f} s)"
+    return f"{row.name}: {row.verdict}, {risks}, utility {decimals(row.utility)} ({row.seconds:.0f} s)"

@@ -258,16 +258,14 @@ def verdict(comparison: Comparison) -> str:
     if not best:
         return "No method could be placed on the map."
     promising = [row for row in best if row.guarantee and row.guarantee != "no guarantee"]
-    tested = [row for row in best if row.assessment is not None and row.assessment.passed]
+    tested = [row for row in best if row.passed]
     parts = [f"{len(best)} of {len(comparison.rows)} trials are not beaten by another one: {_named(best)}."]
     parts.append(
         f"Of these, {_named(promising)} promise{'s' if len(promising) == 1 else ''} privacy."
         if promising
         else "None of these promises privacy."
     )
-    parts.append(
-        f"{_named(tested)} passed all tests of the assessment." if tested else "None of these passed all tests."
-    )
+    parts.append(f"{_named(tested)} passed all privacy tests." if tested else "None of these passed all privacy tests.")
     return " ".join(parts)
 
 

@@ -23,6 +23,7 @@ COMPONENTS = "shift of kernel components, largest"
 WHOLE = 120  # characters of a guarantee that tables show as it is
 LONGEST = 60  # characters of each part of a longer one
 CORRELATIONS = "change in correlations"
+KEPT = "error of "  # how the scores of kept statistics begin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,8 @@ class ComparedMethod:
         All scores; None if no release was made.
     reason : str
         Why no release was made; empty otherwise.
+    group_risk : float or None
+        1 ÷ k, if the release promises groups of k; None otherwise.
     non_dominated : bool
         Whether no other record of the comparison has risks that are as low and a utility that is as high, and differs.
     """
@@ -56,6 +59,7 @@ class ComparedMethod:
     seconds: float = 0.0
     assessment: Assessment | None = None
     reason: str = ""
+    group_risk: float | None = None
     non_dominated: bool = False
 
     @property
@@ -69,6 +73,16 @@ class ComparedMethod:
         if len(self.guarantee) <= WHOLE:
             return self.guarantee
         return "; ".join(_shorten(part) for part in self.guarantee.split("; "))
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether no privacy test failed on the held-out people; None if no release was made, or none was tested."""
+        return None if self.assessment is None else self.assessment.is_private
+
+    @property
+    def verdict(self) -> str:
+        """The result of the privacy tests in a word."""
+        return {True: "passes", False: "fails", None: "not tested"}[self.passed]
 
     @property
     def reference_risk(self) -> float | None:
@@ -85,6 +99,21 @@ class ComparedMethod:
         """The gain of the worst attack over guessing, from 0 to 1, at the lower end of its 95 % interval."""
         worst = self.assessment.worst_attack if self.assessment else None
         return None if worst is None else worst.gain
+
+    @property
+    def largest_risk(self) -> float | None:
+        """The largest of both measured risks and of 1 ÷ k, if groups of k are promised; None unless it was measured."""
+        measured = [risk for risk in (self.reference_risk, self.attack_risk) if risk is not None]
+        promised = [] if self.group_risk is None else [self.group_risk]
+        return max([*measured, *promised]) if measured else None
+
+    @property
+    def loss(self) -> float | None:
+        """The largest error of a kept statistic or, if none is kept, 1 − utility, from 0 to 1."""
+        errors = [score.value for score in self._scores if score.name.startswith(KEPT)]
+        if errors:
+            return max(errors)
+        return None if self.utility is None else 1.0 - self.utility
 
     @property
     def worst_attack(self) -> str:
@@ -127,6 +156,8 @@ class ComparedMethod:
             "strength": self.strength,
             "options": dict(self.options),
             "guarantee": self.guarantee,
+            "passed": self.passed,
+            "group_risk": self.group_risk,
             "reference_risk": self.reference_risk,
             "attack_risk": self.attack_risk,
             "worst_attack": self.worst_attack,
@@ -141,7 +172,8 @@ class ComparedMethod:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> ComparedMethod:
         """Return the record that :meth:`to_plain` wrote."""
-        named = {name: plain[name] for name in ("method", "strength", "options", "guarantee", "seconds", "reason")}
+        fields = ("method", "strength", "options", "guarantee", "seconds", "reason", "group_risk")
+        named = {name: plain[name] for name in fields}
         scores = plain["assessment"]
         return cls(**named, assessment=None if scores is None else _read_assessment(scores))
 
@@ -205,12 +237,13 @@ class Comparison:
         import pyarrow as pa
 
         plain = [{name: value for name, value in row.to_plain().items() if name != "assessment"} for row in self.rows]
+        flags = ("passed", "non_dominated")
         texts = ("method", "strength", "guarantee", "worst_attack", "reason", "options")
         return pa.table(
             {
                 name: pa.array(
                     [json.dumps(row[name]) if name == "options" else row[name] for row in plain],
-                    pa.string() if name in texts else pa.bool_() if name == "non_dominated" else pa.float64(),
+                    pa.string() if name in texts else pa.bool_() if name in flags else pa.float64(),
                 )
                 for name in (plain[0] if plain else ())
             }
@@ -229,7 +262,7 @@ class Comparison:
         """Return the comparison as an HTML table, for notebooks."""
         from html import escape
 
-        heads = ("", "method", "risk against others", "worst attack", "utility", "privacy")
+        heads = ("", "method", "privacy tests", "risk against others", "worst attack", "utility", "privacy")
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>" for row in self.rows
         )
@@ -283,10 +316,11 @@ def _line(row: ComparedMethod) -> str:
         return f"no release: {row.reason}"
     risks = f"risk {decimals(row.reference_risk)}  worst attack {decimals(row.attack_risk)}"
     fits = "" if row.fewest_candidates is None else f"  {row.fewest_candidates} fit all releases"
-    return f"{risks}  utility {decimals(row.utility)}{fits}  {row.promise}"
+    return f"{row.verdict:<6}  {risks}  utility {decimals(row.utility)}{fits}  {row.promise}"
 
 
 def _cells(row: ComparedMethod) -> tuple[str, ...]:
     mark = "★" if row.non_dominated else ""
     numbers = (decimals(row.reference_risk), decimals(row.attack_risk), decimals(row.utility))
-    return mark, row.name, *numbers, f"no release: {row.reason}" if row.reason else row.promise
+    tested = "" if row.reason else row.verdict
+    return mark, row.name, tested, *numbers, f"no release: {row.reason}" if row.reason else row.promise

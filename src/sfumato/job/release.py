@@ -145,8 +145,8 @@ def release_and_assess(
     knows : mapping of str to precision, optional
         How precisely intruders know some columns; see :func:`sfumato.assess`. Default: as the table has them.
     seed : int, optional
-        Makes the released rows repeatable, for tests; it is a secret. Their order stays random, so scores that draw
-        rows vary slightly. By default all random numbers come from the operating system.
+        Makes the released rows and the scores repeatable, for tests; it is a secret. The order of the rows stays
+        random. By default all random numbers come from the operating system.
     engine : str or Engine, default "auto"
         Engine that does the work, such as "memory" or "duckdb". "auto" chooses one that fits the table.
     into : path, optional

@@ -21,6 +21,7 @@ from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.sources.frames import as_table
+from sfumato.table.groups import row_keys
 from sfumato.table.intervals import is_interval
 
 if TYPE_CHECKING:
@@ -65,9 +66,12 @@ def pair_release(
     """Return the rows in the form that single measures and their pictures use."""
     manifest = release.manifest if isinstance(release, Release) else None
     table = _with_released_kinds(original, manifest)
+    released, origin = _in_order(
+        _without_pseudonyms(release) if isinstance(release, Release) else as_table(release), origin
+    )
     return MeasuredRelease(
         original=table,
-        released=_without_pseudonyms(release) if isinstance(release, Release) else as_table(release),
+        released=released,
         reference=None if reference is None else _with_released_kinds(reference, manifest),
         origin=origin,
         columns=None if options.columns is None else tuple(options.columns),
@@ -204,6 +208,15 @@ def _is_available(subject: MeasuredRelease, need: Need) -> bool:
     if need == "origin":
         return subject.origin is not None
     return any(is_interval(name, subject.released.kinds) for name in subject.names)
+
+
+def _in_order(released: Table, origin: NDArray[np.int64] | None) -> tuple[Table, NDArray[np.int64] | None]:
+    """Return released rows ordered by their cells: an assessment must not depend on their order, which is random."""
+    if not released.names or (origin is not None and np.shape(origin) != (released.rows,)):
+        return released, origin
+    keys = row_keys(released)
+    order = np.lexsort((*([] if origin is None else [origin]), keys[:, 1], keys[:, 0]))
+    return released.take(order), None if origin is None else np.asarray(origin)[order]
 
 
 def _without_pseudonyms(release: Release) -> Table:

@@ -201,6 +201,15 @@ def largest_gaps(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDA
     return np.asarray(np.abs(np.cumsum(steps, axis=1, dtype=np.int32)[:, ends]).max(axis=1) / (labels.shape[1] / 2.0))
 
 
+def downward_shifts(labels: NDArray[np.bool_], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far the first sample is below the second, sup(F − G), for each exchange."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.flatnonzero(np.append(numbers[order][1:] > numbers[order][:-1], True))  # equal numbers are one step
+    inside = labels.sum(axis=1, keepdims=True)
+    steps = np.where(labels[:, order], 1.0 / inside, -1.0 / (labels.shape[1] - inside))
+    return np.asarray(np.maximum(np.cumsum(steps, axis=1)[:, ends].max(axis=1), 0.0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class AttackRisk:
     """The success rates of an attack inside and outside, and the risk that the release causes (Giomi et al., 2023).

@@ -22,6 +22,7 @@ from sfumato.randomness import Randomness
 from sfumato.schema.pseudonyms import distinct_people
 from sfumato.table.encoded_columns import OTHER, CategoryEncoding, Logs, finite_numbers, probability_name
 from sfumato.table.encoder import Encoder
+from sfumato.table.groups import group_labels
 from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
@@ -137,6 +138,16 @@ class MeasuredRelease:
         self.original.require(asked)
         hidden = (self.person, self.household)
         return tuple(n for n in asked if n in shown and n not in hidden and self.original.kinds[n] is not Kind.TEXT)
+
+    @cached_property
+    def stands_for_groups(self) -> bool:
+        """Whether released rows stand for groups: for ranges, or each equals another in the protected columns."""
+        protected = self.names if self.quasi is None else self.quasi
+        kinds = self.released.kinds
+        if any(is_interval(name, kinds) for name in protected):
+            return True
+        shown = [name for name in protected if name in kinds]
+        return bool(shown) and int(np.bincount(group_labels(self.released, shown)).min()) > 1
 
     @cached_property
     def code(self) -> Encoder:

@@ -1,29 +1,43 @@
-"""Recommend a method: look at the table, choose with reasons in words, and try the choice on some of its rows."""
+"""Recommend a method: look at the table, choose with reasons in words, and test the choice on held-out people.
+
+If the choice fails its privacy tests, changes are tried in the same way as `improve` does, and what passes is
+recommended.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import SchemaError, SfumatoError, TableError, wrap_memory_errors
+from sfumato.comparison.attempts import Trial
+from sfumato.errors import OptionError, SfumatoError, wrap_memory_errors
+from sfumato.job.assess import draw_rows
 from sfumato.job.inspect import open_for_inspection
 from sfumato.job.job import Job
+from sfumato.methods.base import make_method
 from sfumato.params import require_int
+from sfumato.randomness import Randomness
+from sfumato.recommendation.changes import Change, HeldOutTrials, changes, find_passing, require_testable
+from sfumato.recommendation.choice import ChosenMethod, Preferences, Situation, choose
 from sfumato.recommendation.records import (
-    Alternative,
+    TRIED,
     Cost,
     Recommendation,
     Unknown,
     command_line,
     expected_cost,
+    hidden_steps,
     quoted_name,
+    try_release,
 )
+from sfumato.report.distributions import blamed_columns
 from sfumato.risk.anonymity_budget import require_population
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.roles import may_be_unknown
+from sfumato.schema.schema import FittedTable
 from sfumato.schema.suggested_hierarchies import add_suggested_trees
 from sfumato.statistics.language import parse
 from sfumato.table.kinds import Kind
@@ -31,205 +45,13 @@ from sfumato.table.kinds import Kind
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
     from sfumato.job.inspect import InspectedTable
+    from sfumato.recommendation.changes import ImprovementStep
+    from sfumato.report.distributions import BlamedColumn
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
 
-USUAL_K, SMALL_K = 5, 3
-SMALL = 50  # rows below which groups of 5 are too few to describe the table
-L = 2
-MOST_NAMED = 5  # columns that a sentence names
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preferences:
-    """What the user asks for; None leaves a choice open."""
-
-    keep: tuple[Statistic, ...] = ()
-    k: int | None = None
-    l: int | None = None
-    population: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChosenMethod:
-    """A method with options and reasons."""
-
-    method: str
-    options: Mapping[str, Any]
-    reasons: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Situation:
-    """A table as a recommendation sees it: its size, and the roles and kinds of its columns."""
-
-    rows: int
-    schema: Schema
-    kinds: Mapping[str, Kind]
-    codes: tuple[str, ...] = ()  # quasi-identifiers without a tree whose values are codes
-
-    @property
-    def quasi(self) -> tuple[str, ...]:
-        """Quasi-identifiers."""
-        return self.schema.names(Role.QUASI)
-
-    @property
-    def sensitive(self) -> tuple[str, ...]:
-        """Sensitive columns."""
-        return self.schema.names(Role.SENSITIVE)
-
-    @property
-    def numeric(self) -> tuple[str, ...]:
-        """Quasi-identifiers that are numbers or dates."""
-        return tuple(name for name in self.quasi if self.kinds[name].is_numeric)
-
-    @property
-    def all_have_trees(self) -> bool:
-        """Whether every quasi-identifier declares a generalization tree."""
-        return all(self.schema[name].tree for name in self.quasi)
-
-
-def choose(table: Situation, wanted: Preferences) -> ChosenMethod:
-    """Choose by the roles, the kinds, the number of rows and the wanted statistics."""
-    _require_work(table)
-    k = wanted.k or (USUAL_K if table.rows >= SMALL else SMALL_K)
-    method, why = _method(table, wanted)
-    options: dict[str, Any] = {"k": k}
-    reasons = [*_about_roles(table), why, _about_k(k, table, wanted)]
-    if table.sensitive:
-        options["l"] = min(wanted.l or L, k)
-        reasons.append(
-            f"l = {options['l']}: a group has {options['l']} or more different values of {_join(table.sensitive)}, so "
-            "that membership of a group does not give the value away."
-        )
-    if method == "generalize":
-        options["population"] = wanted.population
-    if method == "boxes" and wanted.keep:
-        options["keep"] = [str(one) for one in wanted.keep]
-        reasons += _about_kept(table, wanted)
-    reasons += _about_width(table, wanted, k) if method == "boxes" else []
-    reasons += _about_trees(table)
-    return ChosenMethod(
-        method=method, options=options, reasons=tuple(reasons), alternatives=_alternatives(table, method)
-    )
-
-
-def _require_work(table: Situation) -> None:
-    if not table.quasi:
-        raise SchemaError(
-            "A recommendation needs at least one quasi-identifier; otherwise there is nothing to protect.",
-            found="none",
-            fix="give the role 'quasi' to columns that others may know",
-        )
-    if table.rows < 2 * SMALL_K:
-        raise TableError(f"A recommendation needs at least {2 * SMALL_K} rows.", found=f"{table.rows} rows")
-
-
-def _method(table: Situation, wanted: Preferences) -> tuple[str, str]:
-    """Return the method, and why."""
-    if wanted.keep:
-        return "boxes", (
-            "boxes: the partition is made for the statistics to keep, and each gets an interval that is certain to "
-            "contain its true value."
-        )
-    if wanted.population is not None:
-        return "generalize", (
-            f"generalize: the people of the table are among {wanted.population:,} people, so that a row need not have "
-            "k equals in the table, only in that population."
-        )
-    if table.all_have_trees:
-        return "recode", (
-            "recode: every protected column has a generalization tree, so values are replaced by nodes of these trees; "
-            "the best combination of levels is found."
-        )
-    if len(table.quasi) == 1 and table.numeric and not table.sensitive:
-        return "optimal-groups", (
-            f"optimal-groups: only {table.quasi[0]!r} is protected and it is numeric, so the best groups of all are "
-            "found exactly."
-        )
-    return "boxes", (
-        "boxes: numbers are released as ranges and categories as sets, so that every statistic has an interval that is "
-        "certain to contain its true value."
-    )
-
-
-def _about_roles(table: Situation) -> list[str]:
-    removed = table.schema.names(Role.IDENTIFIER)
-    parts = [f"{_count(table.quasi, 'quasi-identifier')} protected: {_join(table.quasi)}."]
-    if table.sensitive:
-        parts.append(f"{_count(table.sensitive, 'sensitive column')} released unaltered: {_join(table.sensitive)}.")
-    if removed:
-        parts.append(f"{_count(removed, 'identifier')} removed: {_join(removed)}.")
-    return [" ".join(parts)]
-
-
-def _about_k(k: int, table: Situation, wanted: Preferences) -> str:
-    if wanted.k:
-        return f"k = {k}: as you asked."
-    if k == SMALL_K:
-        return f"k = {k}: with {table.rows:,} rows, groups of {USUAL_K} would be too few to describe the table."
-    return (
-        f"k = {k}: nobody can be told apart from {k - 1} others, the usual choice for known recipients; for open "
-        "publication 10 to 20 is usual."
-    )
-
-
-def _about_kept(table: Situation, wanted: Preferences) -> list[str]:
-    """Say which columns of the kept statistics cost accuracy, and which do not."""
-    columns = tuple(dict.fromkeys(name for one in wanted.keep for name in one.columns))
-    protected = tuple(name for name in columns if name in table.quasi)
-    exact = tuple(name for name in columns if name not in protected)
-    reasons = [f"keep: boxes are narrow in {_join(protected)}, and wider elsewhere."] if protected else []
-    return reasons + ([f"{_join(exact)} released exactly, which costs no accuracy."] if exact else [])
-
-
-def _about_width(table: Situation, wanted: Preferences, k: int) -> list[str]:
-    """Warn if there are too few groups to cut every protected column once."""
-    groups, cut = table.rows // k, len(table.quasi)
-    if groups >= 2.0**cut:
-        return []
-    wide = "columns without a kept statistic" if wanted.keep else "all columns"
-    named = (
-        "" if wanted.keep else " Name the statistics that matter by --keep: boxes are then narrow where they need it."
-    )
-    return [
-        f"{groups:,} groups of {k} rows are too few to cut each of {cut} protected columns once, so ranges of {wide} "
-        f"are wide.{named} Columns that nobody outside can know need no protection: make them sensitive or other."
-    ]
-
-
-def _about_trees(table: Situation) -> list[str]:
-    if not table.codes:
-        return []
-    return [
-        f'{_join(table.codes)}: codes whose first characters tell the same more broadly. With tree = "prefix" in a '
-        "schema file, which `sfumato schema` writes, similar codes stay together."
-    ]
-
-
-def _alternatives(table: Situation, method: str) -> tuple[Alternative, ...]:
-    reasons = {
-        "boxes": "ranges instead of single values, and intervals that are certain",
-        "mdav": "one value per cell instead of a range, k-anonymous; intervals are not certain",
-        "private-boxes": "a promise that holds whatever an intruder knows, by noise; intervals of a stated probability",
-        "private-synthesis": "rows drawn from noisy counts, with the same promise; domains have to be declared",
-        "svd-swap": "rows that look like the original, with its means and covariances, but no guarantee: assess them",
-        "synthesize": "rows drawn from a model, but no guarantee: assess them",
-    }
-    if len(table.numeric) < 2:
-        del reasons["svd-swap"]
-    return tuple(Alternative(method=name, reason=reason) for name, reason in reasons.items() if name != method)
-
-
-def _count(names: Sequence[str], what: str) -> str:
-    return f"{len(names)} {what} is" if len(names) == 1 else f"{len(names)} {what}s are"
-
-
-def _join(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join([*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+SECONDS = 120.0  # after which no further change is tried
 
 
 @wrap_memory_errors
@@ -244,12 +66,19 @@ def recommend(
     engine: str | Engine = "auto",
     file: str | None = None,
     arguments: Sequence[str] = (),
+    seconds: float = SECONDS,
 ) -> Recommendation:
     """Recommend a method and its options for a table, with reasons and the expected cost.
 
-    The recommendation follows from the roles and kinds of the columns, the number of rows and the statistics that must
-    stay accurate. It prefers methods that promise privacy and give certain intervals. The cost is found by a trial
-    release of up to 4,000 rows, which is not kept.
+    The choice follows from the roles and kinds of the columns, the number of rows and the statistics that must stay
+    accurate. It prefers methods that promise privacy and give certain intervals. The cost is found by a trial release
+    of up to 4,000 rows, which is not kept.
+
+    The choice is then tested: half of the people are released in this way and attacked, and the others are those who
+    are not in it. If a privacy test fails, stronger options, more protected columns and rows from a model are tried,
+    and the first that passes is recommended. If none passes, ``passed`` is False and ``verdict`` says why.
+    :func:`sfumato.compare` holds out the same people and takes the same tests, so that both come to the same verdict.
+    Of tables of more than 4,000 rows, a random part of that size is tested.
 
     Parameters
     ----------
@@ -271,11 +100,13 @@ def recommend(
         Name of the table in the command. Default: its path, or "FILE".
     arguments : sequence of str, optional
         Further arguments of the command, such as ``["--separator", ";"]``. Default: the path of the schema, if any.
+    seconds : float, default 120
+        Time after which no further change is tried. With 0 only the choice itself is tested.
 
     Returns
     -------
     Recommendation
-        The method, its options, the reasons, the command and the cost.
+        The method, its options, the reasons, the command, the cost, and whether it ``passed`` the privacy tests.
 
     Examples
     --------
@@ -283,7 +114,7 @@ def recommend(
     >>> ages = np.random.default_rng(0).integers(18, 90, 300)
     >>> people = {"age": ages, "income": 1000.0 + 40.0 * ages}
     >>> roles = {"age": "quasi", "income": "sensitive"}
-    >>> found = sf.recommend(people, keep=["corr(age, income)"], schema=roles)
+    >>> found = sf.recommend(people, keep=["corr(age, income)"], schema=roles, seconds=0)
     >>> found.method, dict(found.options)
     ('boxes', {'k': 5, 'l': 2, 'keep': ['corr(age, income)']})
     >>> found.command
@@ -293,14 +124,17 @@ def recommend(
         if value is not None:
             require_int(value, name=name, at_least=least)
     population = None if population is None else require_population(population)  # 3e8 is a whole number, too
+    file = file or (str(table) if isinstance(table, str | Path) else "FILE")
+    given = [*(["--schema", str(schema)] if isinstance(schema, str | Path) else []), *arguments]
     with open_for_inspection(Job.of(table, schema=schema, engine=engine)) as opened:
         names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
         wanted = Preferences(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
         choice = choose(_situation(opened, opened.schema), wanted)
+        tested = _test(opened, choice, wanted, seconds)
+        if tested.changed is not None:
+            return _changed(opened, choice, tested, file, given)
         cost = _cost(opened, opened.schema, choice)
         others = _with_unknown(opened, wanted, cost) if choice.method == "boxes" else None
-    file = file or (str(table) if isinstance(table, str | Path) else "FILE")
-    given = [*(["--schema", str(schema)] if isinstance(schema, str | Path) else []), *arguments]
     return Recommendation(
         method=choice.method,
         options=choice.options,
@@ -309,6 +143,74 @@ def recommend(
         cost=cost,
         alternatives=choice.alternatives,
         unknown=None if others is None else _unknown(others, file, given),
+        passed=tested.passed,
+        verdict=tested.verdict,
+        steps=tested.steps,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Tested:
+    """What the tests on held-out people found, and the change that passes if the choice itself does not."""
+
+    passed: bool | None
+    verdict: str
+    steps: tuple[ImprovementStep, ...] = ()
+    changed: Change | None = None
+
+
+def _test(opened: InspectedTable, choice: ChosenMethod, wanted: Preferences, seconds: float) -> _Tested:
+    """Test a choice on held-out people of the table or, if it is larger, of a random part of it."""
+    rows = opened.survey.sample.table if opened.table is None else opened.table
+    part = rows if rows.rows <= TRIED else draw_rows(rows, TRIED, Randomness(rows.rows).stream("tested"))
+    fitted = FittedTable(part, opened.schema)
+    try:
+        require_testable(fitted)
+    except OptionError as error:
+        return _Tested(passed=None, verdict=f"Not tested: {error}")
+    trials = HeldOutTrials(fitted=fitted, given={"rows_not_people": True})
+    method = make_method(choice.method, **choice.options)
+    start = Change(trial=Trial(method=method), change=f"{choice.method}, as chosen", is_first=True)
+    with hidden_steps():
+        found = find_passing(trials, start, lambda: _groups(start, fitted, choice, wanted), seconds=seconds)
+    if found.candidate is None:
+        return _Tested(passed=False, verdict=found.refusal, steps=found.steps)
+    verdict = f"All {found.steps[-1].tests} privacy tests passed on held-out people of {part.rows:,} rows"
+    changed = None if found.candidate is start else found.candidate
+    verdict += "." if changed is None else f"; not so {found.steps[0]}."
+    return _Tested(passed=True, verdict=verdict, steps=found.steps, changed=changed)
+
+
+def _groups(start: Change, fitted: FittedTable, choice: ChosenMethod, wanted: Preferences) -> Iterator[list[Change]]:
+    """Yield changes that a command can say: a column can only be left out of the file, and a given k stays."""
+    blamed: Sequence[BlamedColumn] = ()
+    with contextlib.suppress(SfumatoError):
+        blamed = blamed_columns(try_release(choice.method, choice.options, fitted.table, fitted.schema))
+    for group in changes(start, fitted.schema, blamed, fitted.table.rows):
+        asked = [one for one in group if wanted.k in (None, getattr(one.trial.method, "k", None))]
+        if asked and not group[0].trial.left_out:
+            yield asked
+
+
+def _changed(
+    opened: InspectedTable, choice: ChosenMethod, tested: _Tested, file: str, given: Sequence[str]
+) -> Recommendation:
+    """Return the recommendation of what passed in place of the choice."""
+    assert tested.changed is not None
+    trial, schema = tested.changed.trial, opened.schema.with_roles(tested.changed.trial.roles)
+    passing = replace(choice, method=trial.method.name, options=trial.options)
+    roles = [word for name, role in trial.roles.items() for word in ("--role", f"{quoted_name(name)}={role}")]
+    return Recommendation(
+        method=passing.method,
+        options=passing.options,
+        reasons=(*choice.reasons[:1], f"{tested.changed.change}: {tested.changed.reason}"),
+        command=command_line(file, passing.method, passing.options, [*given, *roles]),
+        cost=_cost(opened, schema, passing),
+        alternatives=tuple(one for one in choice.alternatives if one.method != passing.method),
+        passed=True,
+        verdict=tested.verdict,
+        steps=tested.steps,
+        roles={name: str(role) for name, role in trial.roles.items()},
     )
 
 

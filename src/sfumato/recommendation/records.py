@@ -10,8 +10,9 @@ import math
 import shlex
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from sfumato.statistics.units import MICROSECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
+    from sfumato.recommendation.changes import ImprovementStep
     from sfumato.release.release import Release
     from sfumato.table.table import Table
 
@@ -115,12 +117,22 @@ class Recommendation:
         Other methods, and what speaks for them.
     unknown : Unknown or None
         Protected columns that outsiders may not know, the command that makes them sensitive, and the widths then.
+    passed : bool or None
+        Whether the method passed its privacy tests on held-out people. False if nothing that was tried did: then
+        nothing is recommended, and ``method`` is what was chosen first. None if there are too few rows to test.
+    verdict : str
+        What the tests found, in a sentence.
+    steps : tuple of ImprovementStep
+        What was tested, with the privacy tests that failed.
+    roles : mapping of str to str
+        Roles that columns need for it and that differ from those of the table.
 
     Examples
     --------
     >>> import sfumato as sf
     >>> people = {"age": [20, 21, 22, 40, 41, 42] * 10, "income": [10.0, 12.0, 11.0, 30.0, 31.0, 35.0] * 10}
-    >>> found = sf.recommend(people, keep=["mean(income)"], schema={"age": "quasi", "income": "quasi"})
+    >>> roles = {"age": "quasi", "income": "quasi"}
+    >>> found = sf.recommend(people, keep=["mean(income)"], schema=roles, seconds=0)
     >>> found.to_method().k
     5
     """
@@ -132,6 +144,10 @@ class Recommendation:
     cost: Cost
     alternatives: tuple[Alternative, ...]
     unknown: Unknown | None = None
+    passed: bool | None = None
+    verdict: str = ""
+    steps: tuple[ImprovementStep, ...] = ()
+    roles: Mapping[str, str] = field(default_factory=dict)
 
     def to_method(self) -> Method:
         """Return the method with its options; its ``release`` makes the release."""
@@ -144,6 +160,10 @@ class Recommendation:
             "options": {name: plain(value) for name, value in self.options.items()},
             "reasons": list(self.reasons),
             "command": self.command,
+            "passed": self.passed,
+            "verdict": self.verdict,
+            "roles": dict(self.roles),
+            "steps": [str(step) for step in self.steps],
             "cost": {
                 "seconds": self.cost.seconds,
                 "memory": self.cost.memory,
@@ -164,11 +184,14 @@ class Recommendation:
         cost = f"about {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})"
         widths = [f"  {one}" for one in self.cost.widths]
         others = [f"  {one.method}: {one.reason}" for one in self.alternatives]
+        refused = ["Nothing is recommended.", self.verdict, "", "What was chosen first:"]
         return "\n".join(
             [
+                *(refused if self.passed is False else []),
                 self.command,
                 "",
                 *(f"- {reason}" for reason in self.reasons),
+                *([f"- {self.verdict}"] if self.verdict and self.passed is not False else []),
                 "",
                 f"Cost: {cost}",
                 *(["Guaranteed intervals:", *widths] if widths else []),
@@ -182,7 +205,8 @@ class Recommendation:
         before = {one.statistic: one for one in self.cost.widths}
         return [
             "",
-            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive:",
+            f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive (untested: "
+            "the tests assume an intruder who knows everything):",
             f"  {self.unknown.command}",
             *(
                 f"  {one}"
@@ -194,7 +218,9 @@ class Recommendation:
 
     def _repr_html_(self) -> str:
         """Show the command, the reasons, the cost and the alternatives in a notebook; no cells."""
-        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons)
+        told = (*self.reasons, *([self.verdict] if self.verdict else []))
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in told)
+        reasons = f"<p><strong>Nothing is recommended.</strong></p>{reasons}" if self.passed is False else reasons
         widths = "".join(f"<tr><td>{escape(one.statistic)}</td><td>{one.text}</td></tr>" for one in self.cost.widths)
         expected = f"<table><tr><th>statistic</th><th>expected width</th></tr>{widths}</table>" if widths else ""
         expected += f"<pre>{escape(chr(10).join(self._if_unknown()).strip())}</pre>" if self.unknown else ""
@@ -237,12 +263,13 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
     """Release a random part of a sample of the table, and scale what it takes to all rows."""
     memory = OWN + rows * len(schema.columns) * CELL * COPIES
     tried = draw_rows(sample, TRIED, Randomness().stream("cost"))
-    k = max(LEAST_K, round(options["k"] * tried.rows / rows))
-    smaller = dict(options) | {"k": k} | ({"l": min(options["l"], k)} if "l" in options else {})
+    asked = options.get("k")
+    k = asked and max(LEAST_K, round(asked * tried.rows / rows))
+    smaller = dict(options) | ({"k": k} if k else {}) | ({"l": min(options["l"], k)} if k and "l" in options else {})
     try:
-        _try_release(method, smaller, draw_rows(tried, WARM, Randomness().stream("warm")), schema)
+        try_release(method, smaller, draw_rows(tried, WARM, Randomness().stream("warm")), schema)
         start = time.perf_counter()
-        release = _try_release(method, smaller, tried, schema)
+        release = try_release(method, smaller, tried, schema)
         seconds = time.perf_counter() - start
     except SfumatoError as error:
         if tried.rows == rows:
@@ -250,7 +277,7 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
         note = f"widths and time are not known: {error.message}"
         return Cost(seconds=math.nan, memory=memory, widths=(), tried_rows=0, note=note)
     growth = rows * math.log(rows + 1.0) / (tried.rows * math.log(tried.rows + 1.0))
-    scale = (options["k"] / rows * tried.rows / k) ** (1.0 / max(len(schema.names(Role.QUASI)), 1))
+    scale = (asked / rows * tried.rows / k) ** (1.0 / max(len(schema.names(Role.QUASI)), 1)) if k else 1.0
     whole = tried.rows == rows
     note = "from a release of all rows" if whole else f"from a release of {tried.rows:,} rows"
     return Cost(
@@ -262,16 +289,21 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
     )
 
 
-def _try_release(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
+def try_release(method: str, options: Mapping[str, Any], table: Table, schema: Schema) -> Release:
+    """Release some rows only to find out about them."""
+    with hidden_steps(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make_method(method, **options).release(FittedTable(table, schema), engine="memory", rows_not_people=True)
+
+
+@contextmanager
+def hidden_steps() -> Iterator[None]:
+    """Hide the steps of trials: they are not the release that was asked for."""
     log = logging.getLogger("sfumato")
     level = log.level
-    log.setLevel(logging.WARNING)  # the trial is not the release that was asked for, so its steps are not shown
+    log.setLevel(logging.WARNING)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return make_method(method, **options).release(
-                FittedTable(table, schema), engine="memory", rows_not_people=True
-            )
+        yield
     finally:
         log.setLevel(level)
 

@@ -190,6 +190,15 @@ class Assessment:
         return all(tested) if tested else None
 
     @property
+    def is_private(self) -> bool | None:
+        """Whether no privacy test failed, so that it reveals no more about its people than a sample of others would.
+
+        None if no privacy test was taken. Whatever tries releases (compare, recommend, improve, optimize) asks this.
+        """
+        tested = [score.passed for score in self.scores if score.passed is not None and score.family == "privacy"]
+        return all(tested) if tested else None
+
+    @property
     def verdict(self) -> str:
         """The result of all tests in one sentence, which names the tests that failed or those that passed."""
         tested = [score.name for score in self.scores if score.passed is not None]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from sfumato.report.distributions import (
+    QUESTIONS,
     BlamedColumn,
     Distribution,
     Gauge,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 
 Tone = Literal["good", "caution", "bad"]
+MOST_ASKED = 5  # questions of failed tests in the verdict
 PASSED = {
     "privacy": "it reveals no more about its people than a sample of other people would",
     "utility": "it differs no more from the original than a sample of other people would",
@@ -73,21 +75,23 @@ def verdict(release: Release, blamed: Sequence[BlamedColumn] = ()) -> Verdict:
     broken = [finding for finding in release.findings if not finding.held]
     failed = [score for score in assessment.failed if score.family == "privacy"] if assessment else []
     sentences = (*_describe_groups(manifest), *_describe_links(manifest), *_describe_tests(assessment, manifest))
+    names = () if manifest.covers_every_output else tuple(_name_failed(assessment))
     if broken:
         lost = f"{len(broken)} of {len(release.findings)} promises are broken."
-        return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=sentences)
+        return Verdict(tone="bad", headline=f"Do not publish this release: {lost}", sentences=(*sentences, *names))
     if not promises:
         headline = "Do not rely on this release: it promises no privacy"
         headline += f", and {_count_of(len(failed), 'privacy test')} failed." if failed else "."
         advice = () if assessment else ("Assess it before it is used: `sfumato assess` measures what it reveals.",)
-        return Verdict(tone="bad", headline=headline, sentences=(*sentences, *advice))
+        return Verdict(tone="bad", headline=headline, sentences=(*sentences, *advice, *names))
     if failed:
         headline = f"The privacy promises are kept, but {_count_of(len(failed), 'privacy test')} failed."
-        return Verdict(tone="caution", headline=headline, sentences=(*sentences, *_describe_blame(release, blamed)))
+        explained = (*sentences, *_describe_blame(release, blamed), *names)
+        return Verdict(tone="caution", headline=headline, sentences=explained)
     if doubts := tuple(_doubts(manifest)):
         headline = f"The privacy promises are kept, but {' and '.join(doubts)}."
-        return Verdict(tone="caution", headline=headline, sentences=sentences)
-    return Verdict(tone="good", headline="The privacy promises are kept.", sentences=sentences)
+        return Verdict(tone="caution", headline=headline, sentences=(*sentences, *names))
+    return Verdict(tone="good", headline="The privacy promises are kept.", sentences=(*sentences, *names))
 
 
 def promises(release: Release) -> tuple[Promise, ...]:
@@ -177,12 +181,24 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
         mine = [score for score in tested if score.family == family]
         lost = [score for score in mine if score.passed is False]
         if lost:
-            names = _list_names([f"“{score.name}”" for score in lost])
-            yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed: {names}."
+            yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed.{_ask(lost)}"
         elif mine:
             yield f"All {_count_of(len(mine), f'{family} test')} passed: {about}."
     if not tested:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
+
+
+def _ask(failed: Sequence[Score]) -> str:
+    """Return what failed tests ask, in plain words."""
+    asked = list(dict.fromkeys(QUESTIONS[score.name][0] for score in failed if score.name in QUESTIONS))
+    more = f" {len(asked) - MOST_ASKED} more questions are under Risk." if len(asked) > MOST_ASKED else ""
+    return f" They ask: {' '.join(asked[:MOST_ASKED])}{more}" if asked else ""
+
+
+def _name_failed(assessment: Assessment | None) -> Iterator[str]:
+    """Yield the names of the failed tests, for whoever looks them up."""
+    if assessment is not None and assessment.failed:
+        yield f"The failed tests: {_list_names([f'“{score.name}”' for score in assessment.failed])}."
 
 
 def _describe_blame(release: Release, blamed: Sequence[BlamedColumn]) -> Iterator[str]:

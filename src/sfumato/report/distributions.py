@@ -250,6 +250,7 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
         0.0,
         OUTSIDE,
     ),
+    "copies, nearly equal": ("How many people have a row that nearly equals theirs in the release?", 0.0, OUTSIDE),
     "distance below the reference": ("How many people are nearer to the release than other people are?", 0.0, OUTSIDE),
     "ambiguity below the reference": (
         "For how many people is the nearest row a clearer match than for other people?",
@@ -263,6 +264,8 @@ QUESTIONS: dict[str, tuple[str, float | None, str]] = {
     ),
     "membership by nearest row": ("Can someone tell from near rows who is in the table?", 0.5, GUESS),
     "membership by density ratio": ("Can someone tell from the density of rows who is in the table?", 0.5, GUESS),
+    "membership by nearest row, hardest to hide": ("Can near rows tell which unusual people took part?", 0.5, GUESS),
+    "membership by density ratio, hardest to hide": ("Can density tell which unusual people took part?", 0.5, GUESS),
     "members detected by nearest row": ("How many people are certain to be in the table, by near rows?", 0.01, GUESS),
     "members detected by density ratio": ("How many people are certain to be in the table, by density?", 0.01, GUESS),
     "inference of a column": ("How much better are values inferred than those of other people?", 0.0, OUTSIDE),

@@ -68,6 +68,13 @@ class TestVerdict:
         found = verdict(replace(release, assessment=failed))
         assert (found.tone, found.headline) == ("caution", "The privacy promises are kept, but 1 privacy test failed.")
 
+    def test_plain_questions_come_first_and_names_of_tests_last(self, release):
+        failed = assessment(score("linkability", passed=False), score("isolation", passed=False))
+        found = verdict(replace(release, assessment=failed)).sentences
+        asked = next(one for one in found if one.startswith("2 of 2 privacy tests failed. They ask:"))
+        assert "two halves of a person" in asked and "linkability" not in " ".join(found[:-1])
+        assert found[-1] == "The failed tests: “linkability” and “isolation”."
+
     def test_a_failed_test_of_utility_alone_is_said_but_no_danger(self, release):
         found = verdict(replace(release, assessment=assessment(score("x", passed=False, family="utility"))))
         assert found.tone == "good"

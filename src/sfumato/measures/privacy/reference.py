@@ -11,11 +11,16 @@ person, which for that person is a sample of the same population.
 In an assessment the p-values come from exchanges of released rows and rows of the reference
 (`measures/confidence.py`): the same people are compared with both, so that the two sides depend on each other. Both
 sides have the same number of rows. ``compare_with_reference`` is TL's test, for two samples that do not depend.
+
+Rows that stand for groups are no sample of people. The k rows of a group are equal, so that the nearest ones agree by
+construction, and in many columns the middle of a group is nearer to anybody than other people are. A release of groups
+of outsiders would fail. So the groups stay, and people are exchanged: is the release nearer, clearer or less uncertain
+for its people than it is for as many people of the reference? Equal rows count once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +28,13 @@ import numpy as np
 
 from sfumato.kernels.neighbours import Neighbours
 from sfumato.kernels.prediction import Prediction, downward_shift, measure_halves, measure_prediction
-from sfumato.measures.confidence import COSTLY_EXCHANGES, adjust_p_values, exchanges, shift_p_value
+from sfumato.measures.confidence import (
+    COSTLY_EXCHANGES,
+    adjust_p_values,
+    downward_shifts,
+    exchanges,
+    shift_p_value,
+)
 from sfumato.measures.privacy.prediction import NEIGHBOURS, find, people_of
 from sfumato.release.assessment import Score
 
@@ -109,15 +120,34 @@ def reference_prediction(subject: MeasuredRelease) -> Prediction:
 
 def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """Yield the shift of each measure below the reference, with its p-value."""
+    if subject.others is not None and subject.stands_for_groups:
+        yield from _group_scores(subject)
+        return
     kind = "the table without the person" if subject.others is None else "the given reference"
+    measures = [name for name in SHIFTS if name != "uncertainty" or not subject.stands_for_groups]  # 0 in any group
     rows = min(len(subject.drawn_rows), len(subject.people if subject.others is None else subject.others))
     if rows < 2:
         return
     pool = Pool.of(subject, rows)
     shifts = pool.shifts(exchanges(rows, rows, subject.generator("exchanges"), COSTLY_EXCHANGES))
     people = int(pool.is_query(np.arange(2 * rows) < rows).sum())
-    for measure, shift, p_value in zip(SHIFTS, shifts[0], adjust_p_values(shifts), strict=True):
-        margin = _margin(people)
+    yield from _shift_scores(measures, shifts[:, : len(measures)], people, f"compared with {kind}, {rows:,} rows each")
+
+
+def _group_scores(subject: MeasuredRelease) -> Iterator[Score]:
+    """Yield the shift of each measure for people of the original below that for people of the reference."""
+    crowd = Crowd.of(subject)
+    if min(crowd.inside, crowd.outside) < 2:
+        return
+    shifts = crowd.shifts(exchanges(crowd.inside, crowd.outside, subject.generator("exchanges"), COSTLY_EXCHANGES))
+    compared = f"rows stand for groups: {crowd.inside:,} people compared with {crowd.outside:,} of the reference"
+    yield from _shift_scores(list(SHIFTS), shifts, min(crowd.inside, crowd.outside), compared)
+
+
+def _shift_scores(measures: Sequence[str], shifts: NDArray[np.float64], people: int, compared: str) -> Iterator[Score]:
+    """Yield a score for each measure (column) from what was found (first row) and its exchanges."""
+    margin = _margin(people)
+    for measure, shift, p_value in zip(measures, shifts[0], adjust_p_values(shifts), strict=True):
         yield Score(
             name=f"{measure} below the reference",
             family="privacy",
@@ -128,9 +158,33 @@ def reference_scores(subject: MeasuredRelease) -> Iterator[Score]:
             rows=people,
             p_value=float(p_value),
             chance=0.0,
-            note=f"p = {p_value:.3g} compared with {kind}, {rows:,} rows each; power at least "
-            f"{power_of(people, SHIFTS[measure]):.2f} to detect a shift of {SHIFTS[measure]:.0%}",
+            note=f"p = {p_value:.3g} {compared}; power at least {power_of(people, SHIFTS[measure]):.2f} to detect a "
+            f"shift of {SHIFTS[measure]:.0%}",
         )
+
+
+@dataclass(frozen=True, repr=False)
+class Crowd:
+    """People of the original and of the reference, and how well the groups of a release predict each of them."""
+
+    measures: NDArray[np.float64]  # (people, measures): those of the original first
+    inside: int
+    outside: int
+
+    @classmethod
+    def of(cls, subject: MeasuredRelease) -> Crowd:
+        """Draw people of both sides, and measure them by the different rows of the release."""
+        generator, most = subject.generator("test"), rows_planned(min(SHIFTS.values()))
+        assert subject.others is not None
+        inside, outside = (_draw(side, most, generator) for side in (subject.people, subject.others))
+        groups = np.unique(subject.rows, axis=0)
+        near = find(np.concatenate([inside, outside]), groups, min(NEIGHBOURS, len(groups)), generator).neighbours
+        found = measure_prediction(near, groups)
+        return cls(np.column_stack([getattr(found, name) for name in SHIFTS]), len(inside), len(outside))
+
+    def shifts(self, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Return the downward shift of each measure (column) for each exchange of people (row)."""
+        return np.column_stack([downward_shifts(labels, numbers) for numbers in self.measures.T])
 
 
 @dataclass(frozen=True, repr=False)
