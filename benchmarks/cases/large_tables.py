@@ -59,7 +59,7 @@ def cps(run: Run) -> None:
     table = pq.read_table(data("cps", "cps_tax_units.parquet"))
     table = table.slice(0, 5000) if run.is_quick else table
     roles = {name: "identifier" if name == "RECID" else "quasi" for name in table.column_names}
-    sf.Quantiles(k=5).release(table.slice(0, 2000), schema=roles, seed=1)
+    sf.Boxes(k=5).release(table.slice(0, 2000), schema=roles, seed=1)
     with run.clock():
         sf.Boxes(k=5).release(table, schema=roles, seed=1)
 

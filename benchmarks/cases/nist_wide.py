@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness import nist
 from harness.case import Case, Contender, Goal, Published, Run
 
@@ -14,31 +12,15 @@ def prepare(run: Run) -> None:
     nist.prepare(run, nist.wide_columns())
 
 
-def release_by(method: str, **options: Any):
-    """Return a run that releases by a method of ours."""
-
-    def contender(run: Run) -> None:
-        import sfumato as sf
-
-        table = nist.table_of(run)
-        schema: dict[str, Any] = {
-            name: {"role": "quasi", "kind": "continuous" if name in nist.NUMBERS else "nominal"} for name in table
-        }
-        made = getattr(sf, method)(**options)
-        with run.clock():
-            release = made.release(table, schema=schema, seed=run.seed)
-        nist.write_release(run, release.table.arrow.to_pydict())
-
-    return contender
-
-
 CASE = Case(
     title="NIST's table, 21 columns",
     about="The same people with all columns but the area and the weights. " + nist.MEASURES,
     contenders=(
-        Contender(name="sfumato, trees", run=release_by("Synthesize", kind="trees")),
-        Contender(name="sfumato, tables", run=release_by("Synthesize", kind="tables")),
-        Contender(name="sfumato, PICA 300", run=release_by("PartitionedIca", cluster_size=300)),
+        Contender(name="sfumato, trees", run=nist.release_by("Synthesize", kind="trees")),
+        Contender(
+            name="sfumato, private synthesis, ε = 4", run=nist.release_by("PrivateSynthesis", epsilon=4.0, delta=1e-5)
+        ),
+        Contender(name="sfumato, PICA 300", run=nist.release_by("PartitionedIca", cluster_size=300)),
     ),
     published=tuple(
         Published(name=name, figures=figures, source=SOURCE)

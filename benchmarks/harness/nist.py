@@ -7,13 +7,14 @@ in a release. A measure of NIST that is far from it on either side tells who too
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from harness.case import Figure, Run
 from harness.data import data, read_rows, write_rows
 
 TEN = ["AGEP", "SEX", "MSP", "RAC1P", "HOUSING_TYPE", "OWN_RENT", "EDU", "PINCP_DECILE", "DVET", "DEYE"]
 LEFT_OUT = {"PUMA", "PWGTP", "WGTP"}  # the other 21 columns of the table are those of the wide task
-NUMBERS = {"AGEP", "DENSITY", "PINCP", "POVPIP", "INDP", "NOC", "NPF"}
+NUMBERS = {"AGEP", "DENSITY", "PINCP", "POVPIP", "NOC", "NPF"}
 HELD_OUT = 10  # every tenth person, after shuffling
 
 # What cannot be, as the dictionary of the table says: all of them hold in every row of the original.
@@ -87,6 +88,24 @@ def frame_of(run: Run, *, missing: float | None = None):
     numbers = [name for name in frame if name in NUMBERS]
     frame[numbers] = frame[numbers].astype(float)
     return frame if missing is None else frame.fillna(dict.fromkeys(numbers, missing))
+
+
+def release_by(method: str, **options: Any) -> Callable[[Run], None]:
+    """Return a run that releases by a method of ours; categories and the range of the age are declared."""
+
+    def contender(run: Run) -> None:
+        import sfumato as sf
+
+        frame = frame_of(run)
+        frame = frame.astype({name: "category" for name in frame if name not in NUMBERS})
+        schema: dict[str, Any] = dict.fromkeys(frame, "quasi")
+        schema["AGEP"] = {"role": "quasi", "domain": [0, 99]}
+        made = getattr(sf, method)(**options)
+        with run.clock():
+            release = made.release(frame, schema=schema, seed=run.seed)
+        write_release(run, release.to_pandas(midpoints=True).to_dict("list"))
+
+    return contender
 
 
 def write_release(run: Run, columns: Mapping[str, list[object]]) -> None:

@@ -81,8 +81,8 @@ COMPARED = (
     (
         "NIST, ten columns, k-marginal",
         "nist_ten_columns",
-        "sfumato, trees",
-        ("MST with ε = 1", "Gaussian copula"),
+        "sfumato, private synthesis, ε = 1",
+        ("AIM with ε = 1", "MST with ε = 1", "Gaussian copula"),
         "marginals",
     ),
 )
@@ -154,7 +154,8 @@ def _case(case: Case, contenders: Sequence[Record]) -> list[str]:
         if one.get("figures")
     ]
     lines = _table(("", *(figure.title for figure in shown.values()), "÷ first row"), rows)
-    notes = [f"- {one.name}: {one.source}" for one in case.published]
+    sources = dict.fromkeys(one.source for one in case.published)
+    notes = [f"- {'; '.join(p.name for p in case.published if p.source == one)}: {one}" for one in sources]
     notes += [f"- {one['name']}: {one['failure']}" for one in contenders if one.get("failure")]
     notes += [f"- {one['name']}: {one['texts']['said']}" for one in contenders if one.get("texts", {}).get("said")]
     return [*lines, *(["", *notes] if notes else [])]
