@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -51,7 +52,7 @@ def measured(options: argparse.Namespace) -> list[str]:
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise SystemExit(f"There is no case {', '.join(unknown)}; there are {', '.join(known)}.")
-    install(known[name] for name in names)
+    make_ready(known[name] for name in names)
     deadline = time.monotonic() + 60.0 * (options.minutes or MINUTES[options.quick])
     load = os.getloadavg()[0]
     worse = []
@@ -66,10 +67,11 @@ def measured(options: argparse.Namespace) -> list[str]:
     return worse
 
 
-def install(cases: Iterable[Case]) -> None:
-    """Make the environments of all rivals before the time of the run begins; what cannot be installed is said later."""
+def make_ready(cases: Iterable[Case]) -> None:
+    """Compile our kernels and make the environments of all rivals, before the time of the run begins."""
+    subprocess.run([sys.executable, "-m", "sfumato", "warm"], check=True, stdout=subprocess.DEVNULL)
     for rival in sorted({one.rival for case in cases for one in case.contenders if one.rival}):
-        with contextlib.suppress(NotInstalledError):
+        with contextlib.suppress(NotInstalledError):  # the page says which are missing, and why
             interpreter(rival)
 
 

@@ -101,8 +101,9 @@ def release_by(method: str, **options: Any) -> Callable[[Run], None]:
         schema: dict[str, Any] = dict.fromkeys(frame, "quasi")
         schema["AGEP"] = {"role": "quasi", "domain": [0, 99]}
         made = getattr(sf, method)(**options)
+        seed = {} if method.startswith("Private") else {"seed": run.seed}  # private noise has no seed
         with run.clock():
-            release = made.release(frame, schema=schema, seed=run.seed)
+            release = made.release(frame, schema=schema, **seed)
         write_release(run, release.to_pandas(midpoints=True).to_dict("list"))
 
     return contender
