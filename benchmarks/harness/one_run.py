@@ -33,8 +33,8 @@ def take(case: Case, step: str, run: Run) -> dict[str, object]:
     if not run.sections:
         raise RuntimeError("a contender must time its work: with run.clock()")
     wall, processor = (statistics.median(seconds) for seconds in zip(*run.sections, strict=True))
-    used = version(contender.rival) if contender.rival else ""
-    return {"wall": wall, "processor": processor, "version": used, **run.notes}
+    used = {"package": contender.rival, "version": version(contender.rival)} if contender.rival else {}
+    return {"wall": wall, "processor": processor, **used, **run.notes}
 
 
 def main(words: list[str]) -> None:

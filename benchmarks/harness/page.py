@@ -46,7 +46,7 @@ def page(history: Path = HISTORY) -> str:
         *_goals(known, newest),
     ]
     for name, case in known.items():
-        parts += ["", f"## {case.title}", "", *_lines(case.about), "", *_lines(_measured_on(newest[name])), ""]
+        parts += ["", f"## {case.title}", "", *_lines(case.about), "", *_lines(_measured_on([newest[name]])), ""]
         parts += _case(case, newest[name]["contenders"])
     return "\n".join(parts) + "\n"
 
@@ -100,9 +100,9 @@ def compared(history: Path = HISTORY) -> str:
         rows.append(
             (title, f"**{cells[0]}**", "; ".join(f"{one}: {cell}" for one, cell in zip(others, cells[1:], strict=True)))
         )
-    said = sorted({_measured_on(newest[name]) for _, name, *_ in COMPARED if name in newest})
+    said = _measured_on([newest[name] for _, name, *_ in COMPARED if name in newest])
     table = _table(("", "Sfumato", "others"), rows)
-    return "\n".join([*table, "", *_lines(" ".join(said)), ""])
+    return "\n".join([*table, "", *_lines(said), ""])
 
 
 def _summary(case: Case, records: Sequence[Record], name: str, figure: str) -> str:
@@ -116,19 +116,22 @@ def _summary(case: Case, records: Sequence[Record], name: str, figure: str) -> s
     return " in ".join(parts) or "–"
 
 
-def _measured_on(line: Record) -> str:
-    """Say when and on what a case was measured."""
-    one = line["machine"]
-    busy = f", while other programs ran (load {line['load']})" if line["load"] > BUSY else ""
-    rivals = [
-        f"{c['name'].split(',')[0]} {c['texts']['version']}"
-        for c in line["contenders"]
-        if c.get("texts", {}).get("version")
-    ]
-    versions = ", ".join(dict.fromkeys([f"sfumato {line['sfumato']}", f"Python {line['python']}", *rivals]))
-    kind = "A quick run with fewer rows, measured" if line["quick"] else "Measured"
-    hardware = f"{one['cores']} cores of {one['processor']} ({one['architecture']}), {one['memory']} GB"
-    return f"{kind} {line['date'].split()[0]} on {hardware}{busy}: {versions}."
+def _measured_on(lines: Sequence[Record]) -> str:
+    """Say when and on what some cases were measured, and with which versions."""
+    told: dict[str, dict[str, None]] = {}
+    for line in lines:
+        one = line["machine"]
+        busy = f", while other programs ran (load {line['load']})" if line["load"] > BUSY else ""
+        kind = "A quick run with fewer rows, measured" if line["quick"] else "Measured"
+        hardware = f"{one['cores']} cores of {one['processor']} ({one['architecture']}), {one['memory']} GB"
+        versions = told.setdefault(f"{kind} {line['date'].split()[0]} on {hardware}{busy}", {})
+        versions |= dict.fromkeys([f"sfumato {line['sfumato']}", f"Python {line['python']}"])
+        versions |= dict.fromkeys(f"{c['texts']['package']} {c['texts']['version']}" for c in _rivals(line))
+    return " ".join(f"{where}: {', '.join(versions)}." for where, versions in told.items())
+
+
+def _rivals(line: Record) -> list[Record]:
+    return [one for one in line["contenders"] if one.get("texts", {}).get("version")]
 
 
 def _with_published(case: Case, contenders: Sequence[Record]) -> list[Record]:

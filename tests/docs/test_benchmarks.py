@@ -48,7 +48,7 @@ class TestPages:
         figures = {"loss": 0.03, "wall": 0.5, "processor": 0.4}
         ours = {"name": "sfumato", "runs": 3, "figures": figures_of(figures), "texts": {}}
         slow = figures_of({"loss": 0.045, "wall": 90.0, "processor": 80.0})
-        rival = {"name": "anonypy", "runs": 1, "figures": slow, "texts": {"version": "0.2.1"}}
+        rival = {"name": "anonypy", "runs": 1, "figures": slow, "texts": {"package": "anonypy", "version": "0.2.1"}}
         broken = {"name": "anonypyx", "failure": "cannot be installed: no wheel"}
         kept = harness("history").line("adult_groups", [ours, rival, broken], is_quick=False, load=3.0)
         harness("history").append(kept, history)
