@@ -46,7 +46,7 @@ def ihis(run: Run) -> None:
 
     table = pq.read_table(run.inputs / "ihis.parquet")
     roles = dict.fromkeys(DOMAINS, "quasi")
-    sf.Boxes(k=5).release(table.slice(0, 2000), schema=roles, seed=1)
+    sf.Boxes(k=5).release(table.slice(0, 50_000), schema=roles, seed=1)  # loads the kernels
     with run.clock():
         sf.Boxes(k=5).release(table, schema=roles, seed=1)
 
@@ -59,7 +59,7 @@ def cps(run: Run) -> None:
     table = pq.read_table(data("cps", "cps_tax_units.parquet"))
     table = table.slice(0, 5000) if run.is_quick else table
     roles = {name: "identifier" if name == "RECID" else "quasi" for name in table.column_names}
-    sf.Boxes(k=5).release(table.slice(0, 2000), schema=roles, seed=1)
+    sf.Boxes(k=5).release(table.slice(0, 20_000), schema=roles, seed=1)
     with run.clock():
         sf.Boxes(k=5).release(table, schema=roles, seed=1)
 

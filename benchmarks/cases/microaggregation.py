@@ -42,9 +42,7 @@ def sfumato(kind: str):
             matrix = np.load(run.inputs / f"{name}.npy")
             table = {f"x{axis}": matrix[:, axis] for axis in range(matrix.shape[1])}
             roles = dict.fromkeys(table, "quasi")
-            sf.Microaggregate(k=3, kind=kind, **(options and {"search": 0.2})).release(
-                {axis: values[:200] for axis, values in table.items()}, schema=roles
-            )
+            sf.Microaggregate(k=3, kind=kind, **(options and {"search": 0.2})).release(table, schema=roles)
             for k in KS:
                 with run.clock():
                     release = sf.Microaggregate(k=k, kind=kind, **options).release(table, schema=roles, seed=run.seed)

@@ -28,7 +28,7 @@ def sfumato(kind: str):
         table = {f"x{axis}": numbers[:, axis] for axis in range(10)}
         roles = dict.fromkeys(table, "quasi")
         method = sf.Microaggregate(k=K, kind=kind)
-        method.release({name: values[:3000] for name, values in table.items()}, schema=roles)
+        method.release({name: values[:20_000] for name, values in table.items()}, schema=roles)
         with run.clock():
             release = method.release(table, schema=roles, seed=run.seed)
         np.save(run.output / "released.npy", np.column_stack([release.table.numbers(name) for name in table]))
