@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
+from sfumato.languages import translate_english_parts
 from sfumato.report.html import add_line_breaks, code, read_stylesheet
 from sfumato.report.html import environment as report_environment
 from sfumato.version import __version__
@@ -103,7 +104,7 @@ def render(template: str, visitor: Visitor, path: str, **context: Any) -> str:
             **context,
         )
     )
-    return ADDRESS.sub(rf'\1="{visitor.root}/', page)
+    return ADDRESS.sub(rf'\1="{visitor.root}/', translate_english_parts(page, visitor.language))
 
 
 def _terms(texts: Texts) -> Any:
