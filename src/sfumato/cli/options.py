@@ -56,7 +56,7 @@ ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
 )
-LANGUAGE_HELP = "Language of the report and the README: en or de."
+LANGUAGE_HELP = "Language of the report and the README: en, de or fr."
 SEED = typer.Option(None, "--seed", help="Seed for repeatable tests.")
 SECRET_SEED = typer.Option(None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps.")
 JSON = typer.Option(False, "--json", help="Print JSON.")

@@ -84,7 +84,7 @@ class Sentences:
     def _say_scores(self, text: str) -> str:
         """Return a list of scores, in quotes or with semicolons between them, each in this language."""
         if "“" not in text:
-            return self.catalogue.get("; ", "; ").join(self.catalogue.get(one, one) for one in text.split("; "))
+            return self.catalogue.get("; ", "; ").join(self._find(one) or one for one in text.split("; "))
         told = SCORE.sub(lambda one: self._find(one.group()) or one.group(), text)
         return told.replace(" and ", f" {self.catalogue.get('and', 'and')} ")
 

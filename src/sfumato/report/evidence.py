@@ -7,7 +7,7 @@ program can know is a question with a line to sign. It is no legal advice.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,10 @@ from sfumato.errors import OptionError, RequestError
 from sfumato.formats.raw_files import write_whole
 from sfumato.languages import ENGLISH, languages, translate_page
 from sfumato.params import require_choice
+from sfumato.plan.recount_sql import ReleasedRows
 from sfumato.release.bundle import rows_sha256
-from sfumato.release.target import NUMBERS, PARQUET, PROMISES
+from sfumato.release.target import MANIFEST, NUMBERS, PARQUET, PROMISES
 from sfumato.report.contents import Contents, contents
-from sfumato.report.distributions import IntruderView
 from sfumato.report.html import environment
 from sfumato.report.summary import percent
 from sfumato.schema.columns import Role
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from sfumato.release.assessment import Score
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
+    from sfumato.table.kinds import Kind
 
 EMA_THRESHOLD = 0.09  # largest risk of a person, European Medicines Agency, Policy 0070
-VERIFY, ASSESS = "`sfumato verify DIR`", "`sfumato assess FILE DIR --reference OTHERS`"
-MANIFEST_LINE, ROWS_LINE = "manifest.json", f"count the rows of {PARQUET} that are equal in these columns"
+PROMISED, VERIFIED, STATED, ATTACKED = "promises", "verify", "manifest", "attacks"  # keys of recounts
 SINGLING_OUT = ("singling out", "singling out by one column", "isolation", "copies, all columns")
 LINKABILITY = ("linkability", "correct nearest matches", "correct matches by the known mechanism")
 INFERENCE = ("inference of a column", "inference of a column, largest")
@@ -40,13 +40,29 @@ ABOUT_VALUES = ("Diversity", "EntropyDiversity", "RecursiveDiversity", "TClosene
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recount:
+    """How figures are counted again: in words, and as SQL for DuckDB alone where the released rows show them."""
+
+    mark: str  # by which sentences name it, such as "R1"
+    how: str
+    sql: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedSentence:
+    """A sentence about the release, and the mark of its recount."""
+
+    text: str
+    recount: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class LegalFinding:
-    """What a text of the law asks, what was found, and how to recount it."""
+    """What a text of the law asks, and what was found."""
 
     source: str  # the law or standard, with its place
     asks: str
-    found: tuple[str, ...]
-    recount: str
+    found: tuple[CountedSentence, ...]
     open: str  # what a person must still judge; empty if nothing
 
 
@@ -66,10 +82,12 @@ class EvidencePack:
         SHA-256 of the released table, and of what.
     findings : tuple of LegalFinding
         What was found, for each text of the law.
+    recounts : tuple of Recount
+        How each sentence is counted again: in words, and as SQL for DuckDB alone.
     questions : tuple of str
         What no program can know; each has a line to sign.
     language : str
-        Language of the page, such as "en" or "de".
+        Language of the page, such as "en", "de" or "fr".
     page : str
         The document as HTML, to be printed from a browser.
 
@@ -89,6 +107,7 @@ class EvidencePack:
     checksum: str
     checksum_of: str
     findings: tuple[LegalFinding, ...]
+    recounts: tuple[Recount, ...]
     questions: tuple[str, ...]
     language: str
     _report: Contents
@@ -133,6 +152,7 @@ def gather_evidence(
         raise RequestError("Evidence needs a release with a manifest.", fix="the folder that `sfumato release` wrote")
     report, manifest = contents(release), release.manifest
     checksum, of = _checksum(release, manifest)
+    recounts = _recounts(report, manifest, release.table.kinds)
     return EvidencePack(
         name=name or f"{manifest.method}, {manifest.rows_out:,} rows",
         recipient=recipient.strip(),
@@ -141,7 +161,8 @@ def gather_evidence(
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         checksum=checksum,
         checksum_of=of,
-        findings=tuple(_findings(report, manifest)),
+        findings=tuple(_Findings(report, manifest, {key: one.mark for key, one in recounts.items()}).all()),
+        recounts=tuple(recounts.values()),
         questions=tuple(_questions(report, manifest, place.strip())),
         language=language,
         _report=report,
@@ -157,133 +178,205 @@ def _checksum(release: Release, manifest: Manifest) -> tuple[str, str]:
         return manifest.files[PARQUET], f"the file {PARQUET}"
     parts = [name for name in manifest.files if name.startswith(f"{PARQUET}/")]
     if parts:
-        first = f"the first of {len(parts):,} parts, {parts[0]}; the others are in {MANIFEST_LINE}"
+        first = f"the first of {len(parts):,} parts, {parts[0]}; the others are in {MANIFEST}"
         return manifest.files[parts[0]], first
     return rows_sha256(
         release.table.arrow
     ), "the rows as comma-separated text; it is in the metadata of the Parquet file"
 
 
-def _findings(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
-    yield _recital_26(report)
-    yield from _three_criteria(report, manifest)
-    yield from _hipaa(report, manifest)
-    yield LegalFinding(
-        source="ISO/IEC 27559:2022, de-identification framework",
-        asks="Assess the context (who receives the data, where, under which controls), assess the data, mitigate what "
-        "remains, and govern the use afterwards.",
-        found=(
-            f"Data: {len(manifest.names(Role.QUASI))} columns are protected, {len(manifest.unaltered)} are released "
-            "exactly as in the original.",
-            *map(_say_risk, report.intruders),
-            f"Mitigation: method {manifest.method}; {_say_promises(report)}",
-        ),
-        recount=f"{VERIFY}; {PROMISES} with DuckDB alone",
-        open="The context and the governance are the recipient’s and yours: they are asked for below.",
-    )
-    yield _ema(report)
-    yield _pseudonyms(manifest)
-
-
-def _recital_26(report: Contents) -> LegalFinding:
-    return LegalFinding(
-        source="GDPR, recital 26",
-        asks="Data are anonymous if no person is identifiable by any means reasonably likely to be used, by the "
-        "controller or by others, considering cost, time and technology.",
-        found=(*map(_say_risk, report.intruders), *_say_blame(report), _say_tests(report)),
-        recount=f"{PROMISES} with DuckDB alone; {ROWS_LINE}; for the attacks {ASSESS}",
-        open="Which means are reasonably likely for this recipient is a judgement; it is asked for below.",
-    )
-
-
-def _three_criteria(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
-    opinion = "Article 29 Working Party, Opinion 05/2014 (WP216)"
-    alone = tuple(
-        f"An intruder who knows {view.knows} finds {view.alone:,} of {report.rows_out:,} rows that look like no other."
-        for view in report.intruders
-    )
-    links = (
-        f"Pseudonyms in {', '.join(manifest.pseudonyms)} link the rows of a person."
-        if manifest.pseudonyms
-        else "No pseudonym and no identifier is released."
-    )
-    records = zip(manifest.claims, manifest.findings, strict=False)
-    values = [f"{one.claim}: {one.found}." for record, one in records if record.name in ABOUT_VALUES]
-    asked = {
-        "singling out": ("Is it still possible to single out an individual?", SINGLING_OUT, alone),
-        "linkability": ("Is it still possible to link records relating to an individual?", LINKABILITY, (links,)),
-        "inference": (
-            "Can information be inferred concerning an individual?",
-            INFERENCE,
-            tuple(values) or ("No promise is made about the values of sensitive columns in a group.",),
-        ),
+def _recounts(report: Contents, manifest: Manifest, kinds: Mapping[str, Kind]) -> dict[str, Recount]:
+    """Return how everything is counted again, by what it is about."""
+    path = PARQUET if not any(name.startswith(f"{PARQUET}/") for name in manifest.files) else f"{PARQUET}/*.parquet"
+    rows = ReleasedRows(path=path, kinds=kinds)
+    counted = {view.knows: view._released for view in report.intruders}
+    counted |= {_blame_key(one.name): one._released for one in report.blamed}
+    equal = f"count the rows of {PARQUET} that are equal in these columns"
+    ways: dict[str, tuple[str, Sequence[str]]] = {key: (equal, columns) for key, columns in counted.items()}
+    ways |= {PROMISED: (f"{PROMISES} with DuckDB alone", ()), VERIFIED: ("`sfumato verify DIR`", ())}
+    ways |= {STATED: (f"read it in {MANIFEST}", ())}
+    ways |= {ATTACKED: (f"`sfumato assess FILE DIR --reference OTHERS`, and {NUMBERS}", ())}
+    return {
+        key: Recount(mark=f"R{number}", how=how, sql=_risk_in_sql(rows, columns) if columns else "")
+        for number, (key, (how, columns)) in enumerate(ways.items(), 1)
     }
-    for criterion, (question, names, found) in asked.items():
-        tested = tuple(_say_scores(report, names))
-        yield LegalFinding(
-            source=f"{opinion}: {criterion}",
-            asks=question,
-            found=(*found, *tested),
-            recount=f"{PROMISES} with DuckDB alone; {ROWS_LINE}" + (f"; {ASSESS}" if tested else ""),
-            open="" if tested else "No attack of this kind was tried: assess the release, or say why not.",
+
+
+def _blame_key(name: str) -> str:
+    return f"blamed {name}"
+
+
+def _risk_in_sql(rows: ReleasedRows, columns: Sequence[str]) -> str:
+    """Return the statement that counts the groups of equal rows, and their risks."""
+    named = ",\n".join(f"  {name} AS ({sql})" for name, sql in rows.groups(columns).items())
+    alone = "coalesce(sum(members) FILTER (WHERE members = 1), 0)::BIGINT AS alone"
+    risks = "1.0 / min(members) AS largest_risk, count(*) / sum(members) AS mean_risk"
+    return f"WITH\n{named}\nSELECT count(*) AS groups, min(members) AS smallest, {alone},\n  {risks}\nFROM groups;"
+
+
+@dataclass(frozen=True)
+class _Findings:
+    """What was found, for each text of the law; ``marks`` are those of the recounts."""
+
+    report: Contents
+    manifest: Manifest
+    marks: Mapping[str, str]
+
+    def all(self) -> Iterator[LegalFinding]:
+        """Yield the findings in the order of the document."""
+        yield self._recital_26()
+        yield from self._three_criteria()
+        yield from self._hipaa()
+        yield self._framework()
+        yield self._ema()
+        yield self._pseudonyms()
+
+    def _say(self, text: str, key: str) -> CountedSentence:
+        return CountedSentence(text=text, recount=self.marks[key])
+
+    def _risks(self) -> Iterator[CountedSentence]:
+        for view in self.report.intruders:
+            yield self._say(
+                f"An intruder who knows {view.knows} ({', '.join(view.columns)}): largest risk "
+                f"{view.largest_risk:.4g}, mean risk {view.mean_risk:.4g}.",
+                view.knows,
+            )
+
+    def _promises(self, before: str = "") -> CountedSentence:
+        held = [one.claim for one in self.report.promises if one.kind == "privacy" and one.held]
+        told = f"promised and recounted: {'; '.join(held)}." if held else "no privacy is promised."
+        return self._say(f"{before}{told}" if before else told, VERIFIED)
+
+    def _recital_26(self) -> LegalFinding:
+        blamed = (
+            self._say(
+                f"With {one.name}, which is not protected, {one.alone:,} rows look like no other.", _blame_key(one.name)
+            )
+            for one in self.report.blamed
+        )
+        return LegalFinding(
+            source="GDPR, recital 26",
+            asks="Data are anonymous if no person is identifiable by any means reasonably likely to be used, by the "
+            "controller or by others, considering cost, time and technology.",
+            found=(*self._risks(), *blamed, self._say(_say_tests(self.report), ATTACKED)),
+            open="Which means are reasonably likely for this recipient is a judgement; it is asked for below.",
         )
 
+    def _three_criteria(self) -> Iterator[LegalFinding]:
+        opinion = "Article 29 Working Party, Opinion 05/2014 (WP216)"
+        rows = self.report.rows_out
+        alone = tuple(
+            self._say(
+                f"An intruder who knows {view.knows} finds {view.alone:,} of {rows:,} rows that look like no other.",
+                view.knows,
+            )
+            for view in self.report.intruders
+        )
+        links = (
+            f"Pseudonyms in {', '.join(self.manifest.pseudonyms)} link the rows of a person."
+            if self.manifest.pseudonyms
+            else "No pseudonym and no identifier is released."
+        )
+        records = zip(self.manifest.claims, self.manifest.findings, strict=False)
+        values = [f"{one.claim}: {one.found}." for record, one in records if record.name in ABOUT_VALUES]
+        nothing = self._say("No promise is made about the values of sensitive columns in a group.", STATED)
+        found = {
+            "singling out": ("Is it still possible to single out an individual?", SINGLING_OUT, alone),
+            "linkability": (
+                "Is it still possible to link records relating to an individual?",
+                LINKABILITY,
+                (self._say(links, STATED),),
+            ),
+            "inference": (
+                "Can information be inferred concerning an individual?",
+                INFERENCE,
+                tuple(self._say(text, PROMISED) for text in values) or (nothing,),
+            ),
+        }
+        for criterion, (question, names, sentences) in found.items():
+            tested = tuple(self._say(text, ATTACKED) for text in _say_scores(self.report, names))
+            yield LegalFinding(
+                source=f"{opinion}: {criterion}",
+                asks=question,
+                found=(*sentences, *tested),
+                open="" if tested else "No attack of this kind was tried: assess the release, or say why not.",
+            )
 
-def _hipaa(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
-    yield LegalFinding(
-        source="HIPAA, 45 CFR §164.514(b)(1): expert determination",
-        asks="A person with appropriate knowledge determines that the risk is very small that the information could be "
-        "used, alone or with other reasonably available information, to identify an individual, and documents it.",
-        found=(*map(_say_risk, report.intruders), _say_promises(report)),
-        recount=f"{VERIFY}; {ROWS_LINE}",
-        open="Whether this risk is very small is the expert’s determination, to be signed below.",
-    )
-    by_safe_harbor = manifest.method == "safe-harbor"
-    yield LegalFinding(
-        source="HIPAA, 45 CFR §164.514(b)(2): safe harbor",
-        asks="The 18 kinds of identifiers are removed, and the covered entity has no actual knowledge that the rest "
-        "could identify an individual.",
-        found=(
-            "The release was made by the method safe-harbor, which removes or coarsens the 18 kinds."
-            if by_safe_harbor
-            else f"The release was made by the method {manifest.method}, which does not claim safe harbor.",
-        ),
-        recount=f"the method in {MANIFEST_LINE}",
-        open="Is there actual knowledge that somebody could be identified?" if by_safe_harbor else "",
-    )
+    def _hipaa(self) -> Iterator[LegalFinding]:
+        yield LegalFinding(
+            source="HIPAA, 45 CFR §164.514(b)(1): expert determination",
+            asks="A person with appropriate knowledge determines that the risk is very small that the information "
+            "could be used, alone or with other reasonably available information, to identify an individual, and "
+            "documents it.",
+            found=(*self._risks(), self._promises()),
+            open="Whether this risk is very small is the expert’s determination, to be signed below.",
+        )
+        method = self.manifest.method
+        by_safe_harbor = method == "safe-harbor"
+        yield LegalFinding(
+            source="HIPAA, 45 CFR §164.514(b)(2): safe harbor",
+            asks="The 18 kinds of identifiers are removed, and the covered entity has no actual knowledge that the "
+            "rest could identify an individual.",
+            found=(
+                self._say(
+                    "The release was made by the method safe-harbor, which removes or coarsens the 18 kinds."
+                    if by_safe_harbor
+                    else f"The release was made by the method {method}, which does not claim safe harbor.",
+                    STATED,
+                ),
+            ),
+            open="Is there actual knowledge that somebody could be identified?" if by_safe_harbor else "",
+        )
 
+    def _framework(self) -> LegalFinding:
+        exact = len(self.manifest.unaltered)
+        data = (
+            f"Data: {len(self.manifest.names(Role.QUASI))} columns are protected, {exact} are released exactly as in "
+            "the original."
+        )
+        return LegalFinding(
+            source="ISO/IEC 27559:2022, de-identification framework",
+            asks="Assess the context (who receives the data, where, under which controls), assess the data, mitigate "
+            "what remains, and govern the use afterwards.",
+            found=(
+                self._say(data, STATED),
+                *self._risks(),
+                self._promises(f"Mitigation: method {self.manifest.method}; "),
+            ),
+            open="The context and the governance are the recipient’s and yours: they are asked for below.",
+        )
 
-def _ema(report: Contents) -> LegalFinding:
-    limit = f"{EMA_THRESHOLD:g}"
-    return LegalFinding(
-        source="European Medicines Agency, Policy 0070, guidance on anonymisation",
-        asks=f"Where risk is measured, the largest risk of re-identification is to be at most {limit}, which groups of "
-        "12 reach.",
-        found=tuple(
-            f"An intruder who knows {view.knows}: largest risk {view.largest_risk:.4g}, "
-            f"{'at most' if view.largest_risk <= EMA_THRESHOLD else 'above'} {limit}."
-            for view in report.intruders
-        ),
-        recount=ROWS_LINE,
-        open="Which of the two intruders is the one to measure against depends on what is public about patients.",
-    )
+    def _ema(self) -> LegalFinding:
+        limit = f"{EMA_THRESHOLD:g}"
+        return LegalFinding(
+            source="European Medicines Agency, Policy 0070, guidance on anonymisation",
+            asks=f"Where risk is measured, the largest risk of re-identification is to be at most {limit}, which "
+            "groups of 12 reach.",
+            found=tuple(
+                self._say(
+                    f"An intruder who knows {view.knows}: largest risk {view.largest_risk:.4g}, "
+                    f"{'at most' if view.largest_risk <= EMA_THRESHOLD else 'above'} {limit}.",
+                    view.knows,
+                )
+                for view in self.report.intruders
+            ),
+            open="Which of the two intruders is the one to measure against depends on what is public about patients.",
+        )
 
-
-def _pseudonyms(manifest: Manifest) -> LegalFinding:
-    names = ", ".join(manifest.pseudonyms)
-    found = (
-        f"{names} holds pseudonyms by a secret key. The rows stay personal data for whoever can attribute them."
-        if names
-        else "No column holds pseudonyms."
-    )
-    return LegalFinding(
-        source="EDPB, Guidelines 01/2025 on pseudonymisation",
-        asks="Define the pseudonymisation domain, keep the additional information apart and secured, and prevent "
-        "attribution within the domain; pseudonymised data are personal data.",
-        found=(found,),
-        recount=f"{PROMISES} with DuckDB alone; the columns in {MANIFEST_LINE}",
-        open="Who is in the pseudonymisation domain, and who keeps the key?" if names else "",
-    )
+    def _pseudonyms(self) -> LegalFinding:
+        names = ", ".join(self.manifest.pseudonyms)
+        told = (
+            f"{names} holds pseudonyms by a secret key. The rows stay personal data for whoever can attribute them."
+            if names
+            else "No column holds pseudonyms."
+        )
+        return LegalFinding(
+            source="EDPB, Guidelines 01/2025 on pseudonymisation",
+            asks="Define the pseudonymisation domain, keep the additional information apart and secured, and prevent "
+            "attribution within the domain; pseudonymised data are personal data.",
+            found=(self._say(told, STATED),),
+            open="Who is in the pseudonymisation domain, and who keeps the key?" if names else "",
+        )
 
 
 def _questions(report: Contents, manifest: Manifest, place: str) -> Iterator[str]:
@@ -304,27 +397,10 @@ def _questions(report: Contents, manifest: Manifest, place: str) -> Iterator[str
     yield "For how long does this judgement hold, and who repeats it when other data become available?"
 
 
-def _say_risk(view: IntruderView) -> str:
-    return (
-        f"An intruder who knows {view.knows} ({', '.join(view.columns)}): largest risk {view.largest_risk:.4g}, mean "
-        f"risk {view.mean_risk:.4g}."
-    )
-
-
-def _say_blame(report: Contents) -> Iterator[str]:
-    for one in report.blamed:
-        yield f"With {one.name}, which is not protected, {one.alone:,} rows look like no other."
-
-
 def _say_tests(report: Contents) -> str:
     if report.assessment is None:
         return "Attacks were not tried, or nothing about them may be published."
     return f"Attacks, as {NUMBERS} lists them: {report.assessment.verdict}."
-
-
-def _say_promises(report: Contents) -> str:
-    held = [promise.claim for promise in report.promises if promise.kind == "privacy" and promise.held]
-    return f"promised and recounted: {'; '.join(held)}." if held else "no privacy is promised."
 
 
 def _say_scores(report: Contents, names: Sequence[str]) -> Iterator[str]:
