@@ -22,7 +22,7 @@ from sfumato.app.visitors import Visitor
 from sfumato.errors import RequestError, SfumatoError
 
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
-PAGE = re.compile(r"/(open|columns|tree|risks|statistics|method|run|runs|runs/\d+)")  # addresses that show a page
+PAGE = re.compile(r"/(open|open/preview|columns|column|tree|risks|statistics|method|run|runs|runs/\d+)")  # addresses that show a page
 LARGEST_FORM = 8_000_000  # bytes: a tree of many values
 LONGEST_NUMBER = 18  # digits
 GROUPED = re.compile(r"\d{1,3}([.,'’_ \u00a0\u202f])\d{3}(?:\1\d{3})*", re.ASCII)  # 83,000,000 and 83.000.000
