@@ -165,7 +165,8 @@ def _reading(given: Reading | None) -> Reading | None:
 
 def _own_trees(schema: Schema, folder: Path, trees: Path) -> Schema:
     """Return the schema with the trees of the project copied to ``trees``; a tree anywhere else is left out."""
-    return replace(schema, columns=tuple(replace(one, tree=_own_tree(one.tree, folder, trees)) for one in schema.columns))
+    columns = [replace(one, tree=_own_tree(one.tree, folder, trees)) for one in schema.columns]
+    return replace(schema, columns=tuple(columns))
 
 
 def _own_tree(tree: str | None, folder: Path, trees: Path) -> str | None:

@@ -38,15 +38,16 @@ from sfumato.app.pages.opening import (
     upload_project,
     upload_table,
 )
+from sfumato.app.pages.records import show_lattice, show_records, use_levels
 from sfumato.app.pages.runs import (
     cancel_job,
     compare_runs,
     restore_choices,
     send_bundle,
+    send_key,
     send_recipe,
     send_report,
     send_state,
-    show_result,
     show_run,
     start_run,
 )
@@ -60,6 +61,7 @@ from sfumato.app.pages.table import (
     show_risks,
     show_tree,
 )
+from sfumato.app.pages.verdict import change_and_run, improve_run, send_evidence, show_result, use_improvement
 from sfumato.app.rendering import stylesheet
 from sfumato.app.visitors import Visitors
 from sfumato.errors import OptionError, SfumatoError
@@ -93,17 +95,25 @@ ROUTES = [
     Route("/tree", change_tree, methods=["POST"]),
     Route("/risks", show_risks),
     Route("/risks", change_population, methods=["POST"]),
+    Route("/records", show_records),
+    Route("/lattice", show_lattice),
+    Route("/lattice", use_levels, methods=["POST"]),
     Route("/statistics", show_statistics),
     Route("/statistics", change_statistics, methods=["POST"]),
     Route("/method", show_method),
     Route("/method", choose_method, methods=["POST"]),
     Route("/run", show_run),
     Route("/run", start_run, methods=["POST"]),
+    Route("/key", send_key, methods=["POST"]),
     Route("/cancel", cancel_job, methods=["POST"]),
     Route("/jobs/{job}", send_state),
     Route("/runs", compare_runs),
     Route("/runs/{number}", show_result),
     Route("/runs/{number}/back", restore_choices, methods=["POST"]),
+    Route("/runs/{number}/next", change_and_run, methods=["POST"]),
+    Route("/runs/{number}/improve", improve_run),
+    Route("/runs/{number}/improve", use_improvement, methods=["POST"]),
+    Route("/runs/{number}/evidence", send_evidence),
     Route("/runs/{number}/report.html", send_report),
     Route("/runs/{number}/bundle.zip", send_bundle),
     Route("/runs/{number}/{name}", send_recipe),

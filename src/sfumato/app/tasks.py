@@ -1,4 +1,4 @@
-"""What the worker of a visitor can do: open a table, examine it, recommend, release, improve, and suggest trees.
+"""What the worker of a visitor can do: open a table, examine it, measure its risks, recommend, and suggest trees.
 
 A task is a frozen record, so that the same question asked again has the same answer and is not asked twice. Each one
 calls the functions that the command line calls, and returns records that hold no cell. Only the first rows, values to
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,8 @@ from sfumato.errors import ReadError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.comparison.records import Comparison
     from sfumato.formats.first_lines import FirstLines
     from sfumato.recommendation.records import Recommendation
-    from sfumato.release.composition import Composition
-    from sfumato.release.release import Release
-    from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution, SizeClass
     from sfumato.risk.inspection import Inspection
     from sfumato.risk.population import PopulationUniqueness
@@ -146,7 +142,7 @@ class ShowFirstRows(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class ShowValues(Task):
-    """Return the different values of a column of categories, in their order; None if they are too many to put in order."""
+    """Return the different values of a column of categories, in their order; None if they are too many."""
 
     schema: Schema
     column: str
@@ -276,76 +272,6 @@ class Recommend(Task):
         return recommend(
             fitted.table, self.keep, schema=fitted.schema, population=self.population, file=self.source.name
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A release that was written: what the page shows of it, and its place on the risk–utility map."""
-
-    contents: Contents  # those of its report, and attacks
-    schema: Schema  # with a role for every column
-    trial: Comparison | None  # of one run; None if no attack was asked for
-    together: Composition | None  # with the runs before it; None unless it and others make groups
-
-
-@dataclass(frozen=True, kw_only=True)
-class MakeRelease(Task):
-    """Make, verify and write a release and, if wanted, attack one of a part of the table."""
-
-    number: int  # of the run
-    folder: str
-    schema: Schema
-    method: str
-    options: Mapping[str, Any] = field(hash=False)
-    seed: int | None = None
-    attacked: bool = True
-    rows_not_people: bool = False
-    earlier: tuple[str, ...] = ()  # folders of the releases of the runs before
-
-    def perform(self, held: TableCache) -> RunResult:
-        from sfumato.comparison.compare import compare
-        from sfumato.job.job import Job
-        from sfumato.job.release import make_release, report_search
-        from sfumato.methods.base import make_method
-        from sfumato.release.destination import Folder
-        from sfumato.report.contents import contents
-        from sfumato.report.html import Report
-        from sfumato.report.summary import Summary, summarize
-
-        fitted = held.fit(self.source, self.schema)
-        method = make_method(self.method, **self.options)
-        trials: list[Comparison] = []
-        shown: list[tuple[Release, Summary]] = []  # computed once, for the report and for the page
-
-        def make_report(release: Release) -> Report:
-            assert release.manifest is not None
-            assessed = release
-            if self.attacked:
-                trials.append(compare(fitted, [method], strengths=1, jobs=1, seed=self.seed))
-                assessed = replace(release, assessment=trials[0].rows[0].assessment)
-            shown.append((assessed, summarize(release)))
-            covered = release.manifest.covers_every_output  # then nothing unperturbed is shown beside it
-            return Report.of(release if covered else assessed, shown[0][1])
-
-        searching = report_search(method, lambda now: held.report(now.share))
-        folder = Folder(self.folder, make_report=make_report)
-        wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
-        made = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
-        return RunResult(
-            contents=contents(*shown[0]),
-            schema=fitted.schema,
-            trial=trials[0] if trials else None,
-            together=self._compose(made),
-        )
-
-    def _compose(self, release: Release) -> Composition | None:
-        """Return what this release and those before that make groups would tell, if all of them were given away."""
-        from sfumato.release.composition import compose, promised_groups, read_releases
-
-        if promised_groups(release) is None:
-            return None
-        before = [one for one in read_releases(self.earlier) if promised_groups(one) is not None]
-        return compose([*before, release]) if before else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from sfumato.app.projects import OpenedProject, SavedProject
 from sfumato.app.texts import choose_language
 
 if TYPE_CHECKING:
-    from sfumato.app.tasks import MakeRelease, RunResult
+    from sfumato.app.run_tasks import MakeRelease, RunResult
 
 MOST = 20  # sessions at a time
 

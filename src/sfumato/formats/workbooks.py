@@ -64,7 +64,7 @@ def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
 
 
 def read_first_rows(raw: bytes, *, sheet: str | None = None) -> pa.Table:
-    """Return the first rows of a sheet as text, and in the metadata the names of all sheets and which is the largest."""
+    """Return the first rows of a sheet as text; the metadata names all sheets, and which is the largest."""
     book = _open_book(raw)
     chosen, _ = _choose_sheet(book, sheet)
     rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)][:FIRST_ROWS]

@@ -105,7 +105,9 @@ async def open_path(request: Request) -> Response:
         named = read_project(str(path)).input
         inside = Path(named or "").resolve()
         root = folder.path.resolve()
-        path = await run_in_threadpool(folder.find, str(inside.relative_to(root)) if inside.is_relative_to(root) else "..")
+        path = await run_in_threadpool(
+            folder.find, str(inside.relative_to(root)) if inside.is_relative_to(root) else ".."
+        )
         reading = project.reading or reading
     await run_in_threadpool(require_expandable, path, EXPANDED * settings_of(request).most_upload)
     visitor.waiting = project or visitor.waiting

@@ -40,6 +40,7 @@ function prepareUploads() {
 
 function prepareForms() {
   document.querySelectorAll("form[method=post]").forEach((form) => form.addEventListener("submit", async (event) => {
+    if (event.submitter?.dataset.plain !== undefined) return; // a download
     event.preventDefault();
     if (form.dataset.sending) return;
     form.dataset.sending = "yes";
@@ -112,7 +113,11 @@ function prepareProgress() {
       return;
     }
     seconds.textContent = Math.round(now.seconds);
-    if (now.share !== null) bar.value = now.share;
+    if (now.share !== null) {
+      bar.value = now.share;
+      const left = Math.ceil(now.seconds * (1 - now.share) / Math.max(now.share, 0.01));
+      box.querySelector(".left").textContent = ` · ${box.dataset.left.replace("{share}", Math.round(100 * now.share)).replace("{seconds}", left)}`;
+    }
     list.replaceChildren(...now.said.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
     const line = now.said.at(-1) || "";
     if (line && line !== last) { live.textContent = line; live.lang = "en"; last = line; }

@@ -16,7 +16,7 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from sfumato.app.choices import Message
-from sfumato.languages import read_catalogue
+from sfumato.languages import read_catalogue, sentences
 
 ENGLISH = "en"
 NAME = "English"  # the text whose translation is the name of the language
@@ -39,6 +39,10 @@ class Texts:
         if any(isinstance(value, Markup) for value in shown.values()):
             return escape(translation).format(**shown)  # all other values are escaped
         return translation.format(**shown)
+
+    def say(self, text: str) -> str:
+        """Return a sentence of the library in this language, where the table of its sentences knows it."""
+        return text if self.language == ENGLISH else sentences(self.language).say(str(text))
 
     def message(self, one: Message) -> str:
         """Return a remembered text in this language; texts of the catalogue in its placeholders are translated too."""
