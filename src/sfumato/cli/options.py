@@ -179,11 +179,17 @@ class ReadingOptions:
     header_rows: int | None = typer.Option(
         None, "--header-rows", metavar="N", min=1, help="Number of lines of column names, which are joined by _."
     )
+    derive: list[str] = typer.Option(
+        [],
+        "--derive",
+        metavar="RULE",
+        help='A column computed from another, such as "age = years(birth_date, 2026-01-01)"; repeatable.',
+    )
 
     @property
     def given(self) -> Reading:
         """How to read a file, as a record."""
-        return Reading(**vars(self) | {"missing": tuple(self.missing)})
+        return Reading(**vars(self) | {"missing": tuple(self.missing), "derive": tuple(self.derive)})
 
     @property
     def given_or_none(self) -> Reading | None:

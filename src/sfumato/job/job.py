@@ -152,7 +152,8 @@ class Job:
 
         if isinstance(self.source, FittedTable):
             return read_as_declared(self.source.table, self.schema or self.source.schema)
-        is_typed = not isinstance(self.source, FileSource) or Path(self.source.path).suffix.lower() in TYPED
+        file = getattr(self.source, "inner", self.source)  # that of derived columns
+        is_typed = not isinstance(file, FileSource) or Path(file.path).suffix.lower() in TYPED
         return read_as_declared(as_table(self.source), self.schema, is_typed=is_typed)
 
     def pay(self, table: Table, schema: Schema) -> None:

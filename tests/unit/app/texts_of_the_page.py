@@ -9,7 +9,7 @@ from pathlib import Path
 import sfumato.app
 import sfumato.errors
 from sfumato.app.pages.method import OF_ONE
-from sfumato.app.pages.table import MEANINGS, ROLE_NAMES
+from sfumato.app.pages.table import FUNCTIONS, MEANINGS, ROLE_NAMES
 from sfumato.app.rendering import GLOSSARY, STEPS
 from sfumato.app.texts import NAME
 from sfumato.methods.base import METHODS, method_class
@@ -26,6 +26,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 def texts_of_the_page() -> set[str]:
     """Every text that must be in a catalogue."""
     found = {NAME, *GLOSSARY.values(), *MEANINGS.values(), *ROLE_NAMES.values(), *OF_ONE.values(), *TREE_KINDS}
+    found |= {*FUNCTIONS.values()}
     found |= {name for _, name in STEPS} | {str(kind) for kind in Kind} | {LOOKS_KNOWN, LOOKS_SAMPLING, LOOKS_SENSITIVE}
     for file in HOME.glob("templates/*.j2"):
         text = file.read_text()

@@ -126,6 +126,12 @@ def _offered_options(kind: type[Method]) -> list[NamedOption]:
     return [one for one in options_of(kind) if one.name not in hidden and not isinstance(_inner(one), Tabular)]
 
 
+def offered_only(method: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a method that can be chosen here; what else a project file names is left out."""
+    known = {one.name for one in _offered_options(method_class(method or "boxes"))}
+    return {name: value for name, value in options.items() if name in known}
+
+
 def _inner(one: NamedOption) -> Range:
     declared = one.declared.range
     return declared.range if isinstance(declared, OrNone) else declared

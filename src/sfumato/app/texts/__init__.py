@@ -52,7 +52,7 @@ class Texts:
         if self.language == ENGLISH:
             return text
         known = sentences(self.language)
-        return known.numbers(known.say(text))
+        return known.numbers(known.say(str(text)))
 
     def count(self, number: int) -> str:
         """Return a whole number with separators of thousands.
