@@ -1,4 +1,4 @@
-"""Write the files that are generated from the code: ``__init__.pyi``, and the pages of the reference with the API.
+"""Write the files that are generated: ``__init__.pyi``, the pages of the reference with the API, and the notebooks.
 
 ``make generated`` runs it; a test fails if one of the files is out of date.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,12 +16,13 @@ import sfumato
 from sfumato.measures.registry import MEASURES
 from sfumato.methods.base import BUILT_IN, method_class
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 from architecture_page import architecture_page, picture
 from command_page import commands_page
 from engine_parity import Parity, parity
 from method_pages import measure_page, measures_page, method_page, methods_page
+from notebook import notebook
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 STUB = REPOSITORY / "src" / "sfumato" / "__init__.pyi"
@@ -94,6 +96,11 @@ def _in_blocks(name: str, found: Parity) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+def tutorial_notebook(page: Path) -> str:
+    """Return a tutorial as a notebook to download."""
+    return json.dumps(notebook(page.read_text(encoding="utf-8")), indent=1, ensure_ascii=False) + "\n"
+
+
 FILES: dict[Path, Callable[[], str]] = {
     STUB: stub,
     HERE / "api.rst": api_page,
@@ -106,6 +113,8 @@ FILES: dict[Path, Callable[[], str]] = {
 }
 FILES |= {HERE / "methods" / f"{name}.md": partial(method_page, name) for name in BUILT_IN}
 FILES |= {HERE / "measures" / f"{name}.md": partial(measure_page, name) for name in MEASURES}
+TUTORIALS = [page for page in sorted((REPOSITORY / "docs" / "tutorials").glob("*.md")) if page.stem != "index"]
+FILES |= {page.with_suffix(".ipynb"): partial(tutorial_notebook, page) for page in TUTORIALS}
 
 
 def write() -> None:

@@ -11,6 +11,7 @@ import dataclasses
 import inspect
 import math
 import numbers
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass
@@ -310,6 +311,29 @@ def with_options(docstring: str, kind: type) -> str:
         lines += textwrap.wrap(named.declared.meaning, 110, initial_indent="    ", subsequent_indent="    ")
     section = "\n".join(lines) if len(lines) > 2 else ""
     return "\n\n".join(part for part in (body.strip(), section, (mark + examples).strip()) if part) + "\n"
+
+
+PLAIN_WORDS = (  # words of Python, and what they mean in a form or a report, where an empty field is None
+    (re.compile(r"(?<=; )None\b"), "empty"),
+    (re.compile(r"\bNone(?=:| with)"), "Empty"),
+    (re.compile(r"\bor None\b"), "or empty"),
+    (re.compile(r'\bkind="([^"]+)"'), r"the kind “\1”"),
+    (re.compile(r"``?([^`]+)``?"), r"“\1”"),
+    (re.compile(r"\bSearchBudget, or a number\b"), "number"),
+    (re.compile(r"\bTrue or False\b"), "yes or no"),
+    (re.compile(r"\btuple of\b"), "list of"),
+)
+
+
+def in_plain_words(text: str) -> str:
+    """Return what a method or an option says about itself, without the words of Python.
+
+    >>> in_plain_words('Time limit, for kind="search". None: no limit.')
+    'Time limit, for the kind “search”. Empty: no limit.'
+    """
+    for word, other in PLAIN_WORDS:
+        text = word.sub(other, text)
+    return text
 
 
 Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]

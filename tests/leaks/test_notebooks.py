@@ -5,6 +5,7 @@ Comparisons, which take longer, are looked at in tests/unit/comparison.
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -97,6 +98,32 @@ def test_what_a_person_wants_to_see_is_there(shown):
     assert "expected width" in text["Recommendation"].text
     assert shown["Assessment"].verdict in text["AssessedRelease"].text
     assert "no guarantee" in text["AssessedRelease"].text
+
+
+@pytest.mark.parametrize("name", ["Table", "Release", "Assessment"])
+def test_a_display_folds_and_needs_nothing_from_elsewhere(shown, name):
+    page = shown[name]._repr_html_()
+    assert "<details" in page and "<svg" in page
+    assert "<script" not in page and "http" not in page and "@import" not in page and "url(" not in page
+
+
+def test_a_table_shows_rounded_shares_and_numbers_its_categories(people):
+    page = sf.Table.from_arrow(people)._repr_html_()
+    step = 0.1  # 10 of 120 people are more than 5 % of them
+    shares = [float(share) for share in re.findall(r": ([\d.]+) %", page)]
+    assert shares and all(abs(share / (100 * step) - round(share / (100 * step))) < 1e-9 for share in shares)
+    assert "1st" in page and "categories by frequency" in page
+
+
+def test_of_few_people_nothing_is_counted():
+    page = sf.Table.from_arrow(pa.table({"age": [20, 21, None], "name": ["a", "b", "c"]}))._repr_html_()
+    assert "3 rows × 2 columns" in page and "missing" not in page and "values" not in page and "<svg" not in page
+
+
+def test_a_schema_shows_no_cell(people):
+    order = sorted(set(people["illness"].to_pylist()))
+    schema = sf.Schema.of({**ROLES, "illness": {"role": "sensitive", "kind": "ordered", "order": order}})
+    assert "CANARY" not in repr(schema)
 
 
 def test_the_search_finds_what_is_there(people):

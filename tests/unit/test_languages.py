@@ -11,19 +11,26 @@ import pytest
 import sfumato as sf
 from sfumato.languages import (
     INLINE,
+    SENTENCE_END,
     SILENT,
     TAG,
     Sentences,
     _plain,
+    _say_marked,
     _sentences_and_tags,
     languages,
     sentences,
+    translate_english_parts,
     translate_lines,
     translate_page,
 )
+from sfumato.recommendation.recommend import Preferences, Situation, choose
 from sfumato.release.read import verify_bundle
 from sfumato.report.contents import MEANINGS
 from sfumato.report.distributions import QUESTIONS
+from sfumato.schema.schema import Schema
+from sfumato.statistics.language import parse
+from sfumato.table.kinds import Kind
 
 SOURCE = Path(sf.__file__).parent
 OTHERS = [language for language in languages() if language != "en"]
@@ -61,9 +68,44 @@ class TestTheTable:
         asked = [*MEANINGS.values(), *(question for question, _, _ in QUESTIONS.values())]
         assert [text for text in asked if known._find(text) is None] == []
 
+    def test_has_the_name_of_every_score(self, language):
+        known = sentences(language)
+        assert [name for name in [*MEANINGS, *QUESTIONS] if known._find(name) is None] == []
+
+    def test_has_every_reason_of_a_recommendation(self, language):
+        known = sentences(language)
+        parts = [one for text in reasons() if known._find(text) is None for one in SENTENCE_END.split(text)]
+        assert [text for text in parts if known._find(text) is None] == []
+
+    def test_has_the_sentences_of_all_languages(self, language):
+        assert set(sentences(language).catalogue) == set.union(*(set(sentences(one).catalogue) for one in OTHERS))
+
     def test_keeps_the_placeholders(self, language):
         for text, other in sentences(language).catalogue.items():
             assert set(re.findall(r"\{(\w+)\}", text)) == set(re.findall(r"\{(\w+)\}", other)), text
+
+
+def reasons() -> set[str]:
+    """Return what recommendations say about tables of all kinds."""
+    tree, numbers = ("f", "g"), dict.fromkeys("abcdefg", Kind.WHOLE)
+    schemas = [
+        {"a": "quasi"},
+        {"a": "quasi", "b": "quasi", "c": "sensitive", "d": "identifier", "e": "other"},
+        {"a": "quasi", "b": "sensitive", "c": "sensitive", "d": "identifier", "e": "identifier"},
+        dict.fromkeys("abcdefg", "quasi"),
+        {name: {"role": "quasi", "tree": "steps:5"} for name in tree},
+    ]
+    keep = (parse("mean(a)"), parse("mean(e)"))
+    wanted = [Preferences(), Preferences(keep=keep), Preferences(population=1000), Preferences(k=7)]
+    found: set[str] = set()
+    for rows in (20, 500):
+        for one in schemas:
+            schema = Schema.of(one)
+            situation = Situation(rows=rows, schema=schema, kinds=numbers, codes=("a",))
+            for preferences in wanted:
+                choice = choose(situation, preferences)
+                found |= {*choice.reasons, *(other.reason for other in choice.alternatives)}
+    return found
 
 
 @pytest.fixture
@@ -76,6 +118,34 @@ def release():
     }
     schema = {"age": "quasi", "kept and privacy": "other", "ill": "sensitive"}
     return sf.Boxes(k=5, keep=["mean(age)"]).release(table, schema=schema)
+
+
+class TestAReportInFrench:
+    def test_speaks_french_and_writes_numbers_as_french_does(self, release, tmp_path):
+        folder = release.write(tmp_path / "fr", language="fr")
+        page, readme = (folder / "report.html").read_text(), (folder / "README.txt").read_text()
+        assert '<html lang="fr">' in page and "Les engagements de confidentialité sont tenus." in page
+        assert "5-anonyme dans age" in page and "privacy promises" not in page
+        assert readme.startswith("Une table de 200 lignes") and verify_bundle(folder).holds
+        assert re.search(r"\d,\d", page) and sentences("fr").numbers("12,345.5") == "12\u202f345,5"
+
+    def test_evidence(self, release):
+        pack = release.evidence(recipient="Université", purpose="privacy", language="fr")
+        assert "n’est pas un avis juridique" in pack.page and "considérant 26" in pack.page
+        assert '<dd translate="no">privacy</dd>' in pack.page  # the words of the user stay
+
+
+class TestNames:
+    def test_columns_keep_their_names_although_the_table_knows_these_words(self, tmp_path):
+        draw = np.random.default_rng(0)
+        table = {"weight": draw.integers(40, 90, 60), "date": draw.integers(1, 99, 60), "privacy": ["a", "b"] * 30}
+        schema = {"weight": "quasi", "date": "quasi", "privacy": "sensitive"}
+        release = sf.Boxes(k=5).release(table, schema=schema)
+        page = (release.write(tmp_path / "de", language="de") / "report.html").read_text()
+        for name in table:
+            assert re.search(rf'<th [^>]*translate="no">{name}[<\n]', page), name
+        assert "5-anonym in weight und date" in page or "5-anonym in weight, date" in page
+        assert not re.search(r">(?:Gewicht|Datum)<", page.partition("<footer")[0].partition('id="decide"')[0])
 
 
 class TestAReportInGerman:
@@ -112,6 +182,18 @@ class TestAReportInGerman:
     def test_evidence(self, release):
         pack = release.evidence(recipient="Uni <b>X</b>", purpose="Studie", language="de")
         assert "keine Rechtsberatung" in pack.page and "<b>X" not in pack.page
+
+
+class TestPartsInEnglish:
+    def test_only_marked_parts_are_translated(self):
+        page = '<p>privacy 0.5</p><div lang="en"><div>privacy</div><p>0.5</p></div><p>1.234 privacy</p>'
+        told = translate_english_parts(page, "de")
+        assert told == '<p>privacy 0.5</p><div lang="de"><div>Datenschutz</div><p>0,5</p></div><p>1.234 privacy</p>'
+        assert translate_english_parts(page, "en") == page
+
+    def test_code_is_found_by_its_backquotes(self):
+        known = Sentences.of("de", {"Run `sfumato`.": "Rufen Sie `sfumato` auf."})
+        assert _say_marked("Run <code>sfu<wbr>mato</code>.", known) == "Rufen Sie <code>sfumato</code> auf."
 
 
 class TestSentences:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ class Source:
     reading: Reading
     is_demo: bool = False  # the file is written when it is first read
     below: str = ""  # the named folder, which the file must be in when it is read; empty for uploads
+    attempt: int = 0  # how often it was read again: the file may have been changed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Choices:
     keep: tuple[str, ...] = ()
     method: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    formats: tuple[str, ...] = ("csv",)  # of the released rows, besides Parquet
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,10 @@ class Message:
 class History:
     """All choices of a visitor, one after the other."""
 
-    def __init__(self, first: Choices) -> None:
+    def __init__(self, first: Choices, told: Callable[[], None] | None = None) -> None:
         self._steps: list[tuple[Message, Choices]] = [(Message(""), first)]
         self._place = 0
+        self._told = told  # called after each change
         self.changes = 0  # so far: a page of another tab may show the choices before
 
     @property
@@ -72,14 +75,19 @@ class History:
         if chosen != self.now:
             self._steps = [*self._steps[: self._place + 1], (what, chosen)][-LONGEST:]
             self._place = len(self._steps) - 1
-            self.changes += 1
+            self._count()
 
     def undo(self) -> None:
         """Go back by one choice."""
         self._place = max(self._place - 1, 0)
-        self.changes += 1
+        self._count()
 
     def redo(self) -> None:
         """Go forward by one choice."""
         self._place = min(self._place + 1, len(self._steps) - 1)
+        self._count()
+
+    def _count(self) -> None:
         self.changes += 1
+        if self._told is not None:
+            self._told()

@@ -11,6 +11,8 @@ from markupsafe import Markup
 
 from sfumato.app.texts import NAME, Texts, languages
 from sfumato.errors import printable
+from sfumato.languages import translate_english_parts, translate_page
+from sfumato.params import in_plain_words
 from sfumato.report.html import add_line_breaks, code, read_stylesheet
 from sfumato.report.html import environment as report_environment
 from sfumato.version import __version__
@@ -70,6 +72,8 @@ STEPS = (  # path of the first page of each step, and its name in the catalogue
     ("/runs", "Compare"),
 )
 
+BELONGING = {"/column": "/columns", "/tree": "/columns", "/records": "/risks", "/lattice": "/method"}  # to other steps
+
 
 @cache
 def environment() -> jinja2.Environment:
@@ -77,8 +81,38 @@ def environment() -> jinja2.Environment:
     templates = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_escape_controls)
     templates.filters["add_line_breaks"] = lambda text: add_line_breaks(printable(str(text)))
     templates.filters["code"] = lambda text: code(printable(str(text)))
+    templates.filters.update(plain=say_plainly, advice=plain_advice, translated=_translated)
     templates.globals.update(steps=STEPS, version=__version__)
     return templates
+
+
+CODE = re.compile(r"--\w|\bin Python\b|\w=\S|\bsfumato \w|\w\(\)|\bNone\b|\bpip\b")  # words of programmers
+COMMAND = re.compile(r";? `?sfumato \w+ [^.`]*`?(?= finds|\.|$)(?: finds out what is enough)?")  # with what it does
+
+
+def say_plainly(text: str) -> str:
+    """Return a text of the library without words that only programmers know.
+
+    >>> say_plainly("whole number of values, at least 1, or None")
+    'whole number of values, at least 1, or empty'
+    """
+    return in_plain_words(COMMAND.sub("", str(text)))
+
+
+def plain_advice(fix: str | None) -> str:
+    """Return the parts of an advice that are no code; empty if there is none.
+
+    >>> plain_advice("--no-header or --header; in Python header=False; or give the names of the columns")
+    'give the names of the columns'
+    """
+    parts = [part.strip().removeprefix("or ") for part in re.split(r";|, or ", fix or "")]
+    return "; ".join(part for part in parts if part and not CODE.search(part))
+
+
+@jinja2.pass_context
+def _translated(context: jinja2.runtime.Context, page: str) -> Markup:
+    """Return a part of a report in the language of the visitor; its template has escaped every value."""
+    return Markup(translate_page(str(page), context["visitor"].language))
 
 
 def _escape_controls(value: Any) -> Any:
@@ -98,12 +132,12 @@ def render(template: str, visitor: Visitor, path: str, **context: Any) -> str:
             visitor=visitor,
             same_table=Markup('<input type="hidden" name="table" value="{}">').format(visitor.opened),
             path=path,
-            step=next((start for start, _ in reversed(STEPS) if path.startswith(start)), ""),
+            step=next((start for start, _ in reversed(STEPS) if BELONGING.get(path, path).startswith(start)), ""),
             language_names={code: one(NAME) for code, one in languages().items()},
             **context,
         )
     )
-    return ADDRESS.sub(rf'\1="{visitor.root}/', page)
+    return ADDRESS.sub(rf'\1="{visitor.root}/', translate_english_parts(page, visitor.language))
 
 
 def _terms(texts: Texts) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import signal
 import socket
 import traceback
 import webbrowser
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
@@ -23,32 +25,43 @@ from starlette.routing import Route
 from sfumato.app.guard import ENTRANCE, Guard
 from sfumato.app.pages.frame import Settings, change_language, go_home, redo, show_failure, undo
 from sfumato.app.pages.method import change_statistics, choose_method, show_method, show_statistics
+from sfumato.app.pages.opening import (
+    change_derived,
+    change_saving,
+    close_table,
+    open_demo,
+    open_path,
+    reread_table,
+    save_project,
+    show_preview,
+    show_tables,
+    upload_project,
+    upload_table,
+)
+from sfumato.app.pages.records import show_lattice, show_records, use_levels
 from sfumato.app.pages.runs import (
     cancel_job,
     compare_runs,
     restore_choices,
     send_bundle,
+    send_key,
     send_recipe,
     send_report,
     send_state,
-    show_result,
     show_run,
     start_run,
 )
 from sfumato.app.pages.table import (
+    change_column,
     change_population,
     change_roles,
     change_tree,
-    close_table,
-    open_demo,
-    open_path,
-    reread_table,
+    show_column,
     show_columns,
     show_risks,
-    show_tables,
     show_tree,
-    upload_table,
 )
+from sfumato.app.pages.verdict import change_and_run, improve_run, send_evidence, show_result, use_improvement
 from sfumato.app.rendering import stylesheet
 from sfumato.app.visitors import Visitors
 from sfumato.errors import OptionError, SfumatoError
@@ -68,24 +81,39 @@ ROUTES = [
     Route("/open/path", open_path, methods=["POST"]),
     Route("/open/demo", open_demo, methods=["POST"]),
     Route("/open/again", reread_table, methods=["POST"]),
+    Route("/open/preview", show_preview),
     Route("/close", close_table, methods=["POST"]),
+    Route("/projects/open", upload_project, methods=["POST"]),
+    Route("/project.zip", save_project),
+    Route("/saving", change_saving, methods=["POST"]),
     Route("/columns", show_columns),
     Route("/columns", change_roles, methods=["POST"]),
+    Route("/columns/derived", change_derived, methods=["POST"]),
+    Route("/column", show_column),
+    Route("/column", change_column, methods=["POST"]),
     Route("/tree", show_tree),
     Route("/tree", change_tree, methods=["POST"]),
     Route("/risks", show_risks),
     Route("/risks", change_population, methods=["POST"]),
+    Route("/records", show_records),
+    Route("/lattice", show_lattice),
+    Route("/lattice", use_levels, methods=["POST"]),
     Route("/statistics", show_statistics),
     Route("/statistics", change_statistics, methods=["POST"]),
     Route("/method", show_method),
     Route("/method", choose_method, methods=["POST"]),
     Route("/run", show_run),
     Route("/run", start_run, methods=["POST"]),
+    Route("/key", send_key, methods=["POST"]),
     Route("/cancel", cancel_job, methods=["POST"]),
     Route("/jobs/{job}", send_state),
     Route("/runs", compare_runs),
     Route("/runs/{number}", show_result),
     Route("/runs/{number}/back", restore_choices, methods=["POST"]),
+    Route("/runs/{number}/next", change_and_run, methods=["POST"]),
+    Route("/runs/{number}/improve", improve_run),
+    Route("/runs/{number}/improve", use_improvement, methods=["POST"]),
+    Route("/runs/{number}/evidence", send_evidence),
     Route("/runs/{number}/report.html", send_report),
     Route("/runs/{number}/bundle.zip", send_bundle),
     Route("/runs/{number}/{name}", send_recipe),
@@ -142,6 +170,10 @@ async def _show_unexpected(request: Request, error: Exception) -> Response:
 
 LOOPBACK = "127.0.0.1"
 FOLDER_PREFIX = "sfumato-app-"  # of the private folder of a server among temporary files
+UNSAVED = (
+    "· the page has choices or releases that were not saved; save the project and take the bundle with you there, or "
+    "press Ctrl-C again: everything is removed then"
+)
 LONGEST_END = 2  # seconds that open connections get at the end
 
 
@@ -155,8 +187,11 @@ class Serving:
     browser: bool = True
 
 
-def serve(serving: Serving, say: Callable[[str], None]) -> None:
-    """Serve until the process is told to end, or nobody has come for the idle time; ``say`` gets the address."""
+def serve(serving: Serving, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+    """Serve until the process is told to end, or nobody has come for the idle time.
+
+    ``say`` gets the address, and ``warn`` what would be lost when Ctrl-C is pressed: only the second one ends it then.
+    """
     with _listening(serving.port) as listening:
         folder = PrivateFolder.create(FOLDER_PREFIX)
         visitors = Visitors(folder.path)
@@ -170,7 +205,8 @@ def serve(serving: Serving, say: Callable[[str], None]) -> None:
                 if serving.browser:
                     _open(entrance + guard.key_for_once)
 
-            asyncio.run(_run(_server(guard), listening, visitors, serving, tell))
+            server = AskingServer(_config(guard), visitors, warn)
+            asyncio.run(_run(server, listening, visitors, serving, tell))
         finally:
             visitors.leave()
             folder.remove()
@@ -196,21 +232,35 @@ def _listening(port: int) -> socket.socket:
     return listening
 
 
-def _server(guard: Guard) -> uvicorn.Server:
-    return uvicorn.Server(
-        uvicorn.Config(
-            guard,
-            http="h11",
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            access_log=False,  # addresses hold the key
-            log_config=None,
-            log_level="critical",  # messages of errors may quote a cell
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=LONGEST_END,
-        )
+class AskingServer(uvicorn.Server):
+    """A server that does not end at the first Ctrl-C if work would be lost, but says so."""
+
+    def __init__(self, config: uvicorn.Config, visitors: Visitors, warn: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._visitors, self._warn, self._has_asked = visitors, warn, False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Ask before the first Ctrl-C ends the server; every other signal ends it."""
+        if sig == signal.SIGINT and self._visitors.have_unsaved_work and not self._has_asked:
+            self._has_asked = True
+            self._warn(UNSAVED)
+        else:
+            super().handle_exit(sig, frame)
+
+
+def _config(guard: Guard) -> uvicorn.Config:
+    return uvicorn.Config(
+        guard,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        access_log=False,  # addresses hold the key
+        log_config=None,
+        log_level="critical",  # messages of errors may quote a cell
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=LONGEST_END,
     )
 
 

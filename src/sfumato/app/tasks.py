@@ -1,8 +1,8 @@
-"""What the worker of a visitor can do: open a table, examine it, recommend, release, and suggest trees.
+"""What the worker of a visitor can do: open a table, examine it, measure its risks, recommend, and suggest trees.
 
 A task is a frozen record, so that the same question asked again has the same answer and is not asked twice. Each one
-calls the functions that the command line calls, and returns records that hold no cell; only trees do, because the
-visitor edits the values in them.
+calls the functions that the command line calls, and returns records that hold no cell. Only the first rows, values to
+be put in order, and trees do, because the visitor looks at them and edits them; they are shown and kept nowhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,8 @@ from sfumato.errors import ReadError, SchemaError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.comparison.records import Comparison
+    from sfumato.formats.first_lines import FirstLines
     from sfumato.recommendation.records import Recommendation
-    from sfumato.release.composition import Composition
-    from sfumato.release.release import Release
-    from sfumato.report.contents import Contents
     from sfumato.report.distributions import Distribution, SizeClass
     from sfumato.risk.inspection import Inspection
     from sfumato.risk.population import PopulationUniqueness
@@ -36,6 +33,8 @@ if TYPE_CHECKING:
 INSPECTION_SECONDS, SEARCH_SECONDS = 20.0, 8.0
 ALPHA = 0.05  # share of people that a set of columns must single out to be listed
 LARGEST_SET = 4  # columns
+SHOWN_ROWS, LONGEST_CELL = 8, 60  # rows of the preview, and characters of a cell
+MOST_ORDERED = 200  # values of a column that can be put in order
 
 
 class TableCache:
@@ -59,7 +58,8 @@ class TableCache:
 
         if self._fitted is None or self._fitted[:2] != (source, schema):
             table, self._fitted = self.table(source), None
-            self._fitted = source, schema, FittedTable.of(table, schema)
+            there = replace(schema, columns=tuple(one for one in schema.columns if one.name in table.kinds))
+            self._fitted = source, schema, FittedTable.of(table, there)  # a table that is read again may lack columns
         return self._fitted[2]
 
 
@@ -67,6 +67,19 @@ def _read(source: Source) -> Table:
     from sfumato.job.job import Job
     from sfumato.job.request import file_source
 
+    job = Job.of(file_source(_place(source), source.reading))
+    if not job.engine.in_memory:
+        raise ReadError(
+            "The page works on tables that fit into the memory.",
+            found="a larger one",
+            fix="the command line, which takes tables of any size: sfumato release FILE -o DIR",
+        )
+    table: Table = job.source.read()
+    return table
+
+
+def _place(source: Source) -> str:
+    """Return the path of the file; that of the demo is written first, and one that leads elsewhere is refused."""
     if source.is_demo and not Path(source.path).exists():
         from sfumato.formats.exports import write
         from sfumato.job.demo_table import diabetes_patients
@@ -78,15 +91,7 @@ def _read(source: Source) -> Table:
             found="a link to another place, which has replaced the file",
             fix="choose another file",
         )
-    job = Job.of(file_source(source.path, source.reading))
-    if not job.engine.in_memory:
-        raise ReadError(
-            "The page works on tables that fit into the memory.",
-            found="a larger one",
-            fix="the command line, which takes tables of any size: sfumato release FILE -o DIR",
-        )
-    table: Table = job.source.read()
-    return table
+    return source.path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +103,59 @@ class Task(ABC):
     @abstractmethod
     def perform(self, held: TableCache) -> Any:
         """Do it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookAtFile(Task):
+    """Return the first lines of the file as they are, its sheets, and where the table probably begins."""
+
+    def perform(self, held: TableCache) -> FirstLines:
+        from sfumato.formats.first_lines import read_first_lines
+
+        reading = self.source.reading
+        return read_first_lines(Path(_place(self.source)), sheet=reading.sheet, encoding=reading.encoding)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FirstRows:
+    """The first rows of a table as text, with the kinds of its columns. It holds cells."""
+
+    rows: int
+    kinds: Mapping[str, str]
+    cells: tuple[tuple[str, ...], ...]  # by row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowFirstRows(Task):
+    """Return the first rows of the table, for the eyes of the visitor."""
+
+    def perform(self, held: TableCache) -> FirstRows:
+        from sfumato.formats.text import as_text
+
+        table = held.table(self.source)
+        head = table.arrow.slice(0, SHOWN_ROWS)
+        columns = [as_text(head.column(name)).to_pylist() for name in table.names]
+        rows = zip(*columns, strict=True)
+        cells = tuple(tuple("" if cell is None else str(cell)[:LONGEST_CELL] for cell in row) for row in rows)
+        return FirstRows(rows=table.rows, kinds={name: str(table.kinds[name]) for name in table.names}, cells=cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowValues(Task):
+    """Return the different values of a column of categories, in their order; None if they are too many."""
+
+    schema: Schema
+    column: str
+
+    def perform(self, held: TableCache) -> tuple[str, ...] | None:
+        import pyarrow as pa
+
+        from sfumato.formats.text import as_text
+
+        values = held.fit(self.source, self.schema).table.coded(self.column).values.drop_null()
+        if len(values) > MOST_ORDERED:
+            return None
+        return tuple(map(str, as_text(pa.chunked_array([values])).to_pylist()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,76 +272,6 @@ class Recommend(Task):
         return recommend(
             fitted.table, self.keep, schema=fitted.schema, population=self.population, file=self.source.name
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult:
-    """A release that was written: what the page shows of it, and its place on the risk–utility map."""
-
-    contents: Contents  # those of its report, and attacks
-    schema: Schema  # with a role for every column
-    trial: Comparison | None  # of one run; None if no attack was asked for
-    together: Composition | None  # with the runs before it; None unless it and others make groups
-
-
-@dataclass(frozen=True, kw_only=True)
-class MakeRelease(Task):
-    """Make, verify and write a release and, if wanted, attack one of a part of the table."""
-
-    number: int  # of the run
-    folder: str
-    schema: Schema
-    method: str
-    options: Mapping[str, Any] = field(hash=False)
-    seed: int | None = None
-    attacked: bool = True
-    rows_not_people: bool = False
-    earlier: tuple[str, ...] = ()  # folders of the releases of the runs before
-
-    def perform(self, held: TableCache) -> RunResult:
-        from sfumato.comparison.compare import compare
-        from sfumato.job.job import Job
-        from sfumato.job.release import make_release, report_search
-        from sfumato.methods.base import make_method
-        from sfumato.release.destination import Folder
-        from sfumato.report.contents import contents
-        from sfumato.report.html import Report
-        from sfumato.report.summary import Summary, summarize
-
-        fitted = held.fit(self.source, self.schema)
-        method = make_method(self.method, **self.options)
-        trials: list[Comparison] = []
-        shown: list[tuple[Release, Summary]] = []  # computed once, for the report and for the page
-
-        def make_report(release: Release) -> Report:
-            assert release.manifest is not None
-            assessed = release
-            if self.attacked:
-                trials.append(compare(fitted, [method], strengths=1, jobs=1, seed=self.seed))
-                assessed = replace(release, assessment=trials[0].rows[0].assessment)
-            shown.append((assessed, summarize(release)))
-            covered = release.manifest.covers_every_output  # then nothing unperturbed is shown beside it
-            return Report.of(release if covered else assessed, shown[0][1])
-
-        searching = report_search(method, lambda now: held.report(now.share))
-        folder = Folder(self.folder, make_report=make_report)
-        wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
-        made = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
-        return RunResult(
-            contents=contents(*shown[0]),
-            schema=fitted.schema,
-            trial=trials[0] if trials else None,
-            together=self._compose(made),
-        )
-
-    def _compose(self, release: Release) -> Composition | None:
-        """Return what this release and those before that make groups would tell, if all of them were given away."""
-        from sfumato.release.composition import compose, promised_groups, read_releases
-
-        if promised_groups(release) is None:
-            return None
-        before = [one for one in read_releases(self.earlier) if promised_groups(one) is not None]
-        return compose([*before, release]) if before else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,17 @@ import secrets
 import shutil
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.app.choices import Choices, History, Source
+from sfumato.app.choices import Choices, History, Message, Source
 from sfumato.app.jobs import BackgroundJob, JobQueue
+from sfumato.app.projects import OpenedProject, SavedProject
 from sfumato.app.texts import choose_language
 
 if TYPE_CHECKING:
-    from sfumato.app.tasks import MakeRelease, RunResult
+    from sfumato.app.run_tasks import MakeRelease, RunResult
 
 MOST = 20  # sessions at a time
 
@@ -28,6 +29,7 @@ class Run:
     choices: Choices
     task: MakeRelease  # its schema has a role for every column
     job: BackgroundJob
+    taken: list[str] = field(default_factory=list)  # what was taken away of it
 
     @property
     def result(self) -> RunResult | None:
@@ -56,6 +58,9 @@ class Visitor:
         self.history = self._fresh_history()
         self.runs: list[Run] = []
         self.made_runs = 0  # also of runs that were cancelled
+        self.saved_changes = 0  # changes of the history when the project was saved
+        self.saving: SavedProject | None = None  # where each change is saved; None: nowhere
+        self.waiting: OpenedProject | None = None  # a project whose table is not open yet
         self._arriving: set[Path] = set()  # folders of tables that are not opened yet
         self._opening = threading.Lock()
 
@@ -64,6 +69,14 @@ class Visitor:
         """The current choices."""
         return self.history.now
 
+    @property
+    def has_unsaved_work(self) -> bool:
+        """Whether choices were not saved, or a release was not taken away."""
+        if self.source is None:
+            return False
+        left = any(run.result is not None and not run.taken for run in self.runs)
+        return left or self.history.changes != self.saved_changes
+
     def open(self, source: Source) -> None:
         """Start with another table; uploads and runs of the one before are removed. The last one wins."""
         path = Path(source.path)
@@ -71,6 +84,31 @@ class Visitor:
             self._arriving.discard(path.parent)
             self._clear(path)
             self.source = source
+            project, self.waiting = self.waiting, None
+            if project is not None:
+                self.take(project)
+
+    def reread(self, source: Source) -> None:
+        """Read the table that is open in another way; choices and runs stay, and forms shown before are refused."""
+        with self._opening:
+            self.source = replace(source, attempt=source.attempt + 1)
+            self.opened += 1
+        self.save()
+
+    def take(self, project: OpenedProject) -> None:
+        """Take the choices of a project, and its way of reading, for the table that is open."""
+        assert self.source is not None
+        reading = project.reading or self.source.reading
+        if reading != self.source.reading:
+            self.source = replace(self.source, reading=reading, attempt=self.source.attempt + 1)
+        self.history.change(Message("project {name}", {"name": project.name}), **vars(project.choices))
+        self.saved_changes = self.history.changes
+
+    def save(self) -> None:
+        """Save the project, if the visitor has allowed it."""
+        if self.saving is not None and self.source is not None:
+            self.saving.write(self.source, self.choices, self.folder)
+            self.saved_changes = self.history.changes
 
     def forget(self) -> None:
         """Close the table, and remove what was stored."""
@@ -111,13 +149,13 @@ class Visitor:
                 shutil.rmtree(path, ignore_errors=True)
         self.jobs, self.history = JobQueue(self.folder), self._fresh_history()
         self.runs, self.made_runs = [], 0
+        self.saved_changes, self.saving = 0, None
         self.opened += 1
 
-    @staticmethod
-    def _fresh_history() -> History:
+    def _fresh_history(self) -> History:
         from sfumato.schema.schema import Schema
 
-        return History(Choices(schema=Schema(())))
+        return History(Choices(schema=Schema(())), self.save)
 
 
 class Visitors:
@@ -139,6 +177,11 @@ class Visitors:
     def have_tables(self) -> bool:
         """Whether anybody has opened a table."""
         return any(one.source is not None for one in self._by_session.values())
+
+    @property
+    def have_unsaved_work(self) -> bool:
+        """Whether anything would be lost if the server ended now."""
+        return any(one.has_unsaved_work for one in self._by_session.values())
 
     def find(self, session: str) -> Visitor | None:
         """Return the visitor of a session, and remember that it was here."""

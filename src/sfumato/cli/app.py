@@ -27,7 +27,8 @@ def open_page(
     """Open the web page: from a table to a release without programming.
 
     The page is served to this machine only and needs the key in the printed address. Nothing leaves the machine.
-    Uploads and releases are kept in a private temporary folder, which is removed when the command ends (Ctrl-C).
+    Uploads and releases are kept in a private temporary folder, which is removed when the command ends (Ctrl-C; asked
+    twice if something was not saved).
     Needs the extra app: pip install 'sfumato[app]'.
 
     Example: sfumato app --folder ~/tables
@@ -48,4 +49,4 @@ def open_page(
     settings = Settings(folder=named, most_upload=memory_from(max_upload))
     console.say("· the page is at the address below, for this machine only; Ctrl-C ends it and removes what it stored")
     serving = Serving(settings=settings, port=port, idle_minutes=idle, browser=not no_browser)
-    serve(serving, lambda address: console.show_text(f"{address}\n"))
+    serve(serving, lambda address: console.show_text(f"{address}\n"), console.say)

@@ -17,7 +17,7 @@ def evidence(
     environment: str = typer.Option(
         "", "--environment", metavar="TEXT", help="Where it is used, and under which controls; asked for if not given."
     ),
-    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the document: en or de."),
+    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the document: en, de or fr."),
     out: str = typer.Option(
         "evidence.html", "-o", "--out", metavar="FILE", help="File to write; an older one is replaced."
     ),

@@ -59,7 +59,7 @@ MEMORY = typer.Option(
 MASTER = typer.Option(
     None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
 )
-LANGUAGE_HELP = "Language of the report and the README: en or de."
+LANGUAGE_HELP = "Language of the report and the README: en, de or fr."
 SEED = typer.Option(None, "--seed", help="Seed for repeatable tests.")
 SECRET_SEED = typer.Option(None, "--seed", help="For tests only, and secret: whoever knows it can undo random steps.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
@@ -183,11 +183,17 @@ class ReadingOptions:
     header_rows: int | None = typer.Option(
         None, "--header-rows", metavar="N", min=1, help="Number of lines of column names, which are joined by _."
     )
+    derive: list[str] = typer.Option(
+        [],
+        "--derive",
+        metavar="RULE",
+        help='A column computed from another, such as "age = years(birth_date, 2026-01-01)"; repeatable.',
+    )
 
     @property
     def given(self) -> Reading:
         """How to read a file, as a record."""
-        return Reading(**vars(self) | {"missing": tuple(self.missing)})
+        return Reading(**vars(self) | {"missing": tuple(self.missing), "derive": tuple(self.derive)})
 
     @property
     def given_or_none(self) -> Reading | None:

@@ -259,14 +259,11 @@ class Comparison:
         return "\n".join([head, "* non-dominated: no other is as private and as useful", *lines])
 
     def _repr_html_(self) -> str:
-        """Return the comparison as an HTML table, for notebooks."""
-        from html import escape
+        """Show the maps of risk and utility and all trials in a notebook; no cells."""
+        from sfumato.comparison.page import map_context
+        from sfumato.report.notebook import render
 
-        heads = ("", "method", "privacy tests", "risk against others", "worst attack", "utility", "privacy")
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>" for row in self.rows
-        )
-        return f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>"
+        return render("comparison", cells=_cells, **map_context(self))
 
 
 def non_dominated(losses: NDArray[np.float64]) -> NDArray[np.bool_]:

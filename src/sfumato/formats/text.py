@@ -393,8 +393,8 @@ class _Splitter:
             )
 
 
-def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -> None:
-    """Write a table as text; ``formulas`` is "escape" or "keep"."""
+def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str, decimal: str = ".") -> None:
+    """Write a table as text; ``formulas`` is "escape" or "keep", and ``decimal`` the mark of numbers."""
     from pyarrow import csv
 
     names = arrow.column_names
@@ -408,9 +408,15 @@ def write_text(arrow: pa.Table, file: BinaryIO, separator: str, formulas: str) -
         columns = [
             pc.replace_substring_regex(cells, begins, r"'\1") if is_text(cells.type) else cells for cells in columns
         ]
+    if decimal != ".":
+        columns = [_with_mark(cells, decimal) if pt.is_floating(cells.type) else cells for cells in columns]
     text = pa.table(columns, names=names)
     batches = [batch for batch in text.to_batches() if batch.num_rows]  # Arrow 17 repeats the header for an empty one
     csv.write_csv(pa.Table.from_batches(batches, text.schema), file, csv.WriteOptions(delimiter=separator))
+
+
+def _with_mark(numbers: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray:
+    return pc.replace_substring(numbers.cast(pa.string()), ".", decimal)
 
 
 def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import io
+import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from sfumato.formats.type_inference import NUMBER
 MOST_BYTES = 1 << 31  # of an unpacked workbook
 SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 10**8, 200  # an archive that unpacks to more than this, and so many times its size
 CHUNK = 1 << 20
+FIRST_ROWS = 200  # that are looked at before a sheet is read
+SHEETS = b"sfumato sheets"  # metadata of these rows: all sheets
 # of memory that reading may take: two cells in opposite corners of a sheet make its reader store all that are between
 MEMORY, MEMORY_PER_BYTE = 1 << 29, 200
 MOST_NAMED = 8  # sheets that a message names
@@ -50,6 +53,30 @@ def read_sheet(raw: bytes, file: str, *, sheet: str | None) -> pa.Table:
 
 def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
     """Return all cells of a sheet as text, with the first line; the first visible sheet with cells by default."""
+    book = _open_book(raw)
+    chosen, notes = _choose_sheet(book, sheet)
+    rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)]
+    if not rows:
+        raise ReadError("A sheet must have cells.", found=f"none in sheet {chosen.name!r}", fix="choose a sheet")
+    columns = [_texts(column) for column in zip(*rows, strict=True)]
+    notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
+    return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
+
+
+def read_first_rows(raw: bytes, *, sheet: str | None = None) -> pa.Table:
+    """Return the first rows of a sheet as text; the metadata names all sheets, and which is the largest."""
+    book = _open_book(raw)
+    chosen, _ = _choose_sheet(book, sheet)
+    rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)][:FIRST_ROWS]
+    sizes = {name: (one := book.get_sheet_by_name(name)).height * one.width for name in book.sheet_names}
+    about = {"names": list(sizes), "read": chosen.name, "largest": max(sizes, key=lambda name: sizes[name])}
+    columns = [_texts(column) for column in zip(*rows, strict=True)]
+    table = pa.table(columns, names=[f"f{number}" for number in range(len(columns))])
+    return table.replace_schema_metadata({SHEETS: json.dumps(about)})
+
+
+def _open_book(raw: bytes) -> Any:
+    """Return the workbook; raise if it unpacks to too much, or if it is locked."""
     import python_calamine as calamine
 
     if raw.startswith(b"PK"):
@@ -61,13 +88,7 @@ def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
         locked = True
     if locked:
         raise ReadError("A workbook must not be locked with a password.", fix="save it without a password")
-    chosen, notes = _choose_sheet(book, sheet)
-    rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)]
-    if not rows:
-        raise ReadError("A sheet must have cells.", found=f"none in sheet {chosen.name!r}", fix="choose a sheet")
-    columns = [_texts(column) for column in zip(*rows, strict=True)]
-    notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
-    return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
+    return book
 
 
 def _require_bounded(raw: bytes) -> None:

@@ -155,10 +155,10 @@ class Job:
 
         if isinstance(self.source, FittedTable):
             return read_as_declared(self.source.table, self.schema or self.source.schema)
-        if not isinstance(self.source, FileSource):
+        if not isinstance(self.source, TableSource):
             return read_as_declared(as_table(self.source), self.schema)
         table, is_typed = self.source.read_declared()
-        decimal = self.source.options.decimal or "."
+        decimal = (self.source.options.decimal if isinstance(self.source, FileSource) else None) or "."
         return read_as_declared(table, self.schema, is_typed=is_typed, decimal=decimal)
 
     def pay(self, table: Table, schema: Schema) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.sources.base import Destination, TableSource
     from sfumato.sources.database import Database
-    from sfumato.sources.files import FileSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +38,14 @@ class Reading:
     sheet: str | None = None  # of a workbook
     skip: int | None = None  # lines before the table
     header_rows: int | None = None  # lines of names, which are joined
+    derive: Sequence[str] = ()  # rules of derived columns
 
     @property
     def options(self) -> dict[str, Any]:
         """What was given, as :func:`sfumato.read` takes it; the rest is detected."""
         names = None if self.names is None else split_names(self.names)
         given = vars(self) | {"missing": tuple(self.missing) or None, "names": names}
+        given |= {"derive": tuple(self.derive) or None}
         return {name: value for name, value in given.items() if value is not None}
 
     def to_arguments(self) -> list[str]:
@@ -54,6 +55,7 @@ class Reading:
         given += [("--names", self.names), ("--sheet", self.sheet)]
         lines = {"--skip": self.skip, "--header-rows": self.header_rows}
         given += [(flag, str(number)) for flag, number in lines.items() if number is not None]
+        given += [("--derive", rule) for rule in self.derive]
         header = [] if self.header is None else ["--header" if self.header else "--no-header"]
         return [word for flag, value in given if value is not None for word in (flag, value)] + header
 
@@ -89,12 +91,19 @@ def database(url: str, *, table: str | None, query: str | None = None, replace: 
     return Database(url, table=table, query=query, replace=replace)
 
 
-def file_source(file: str, reading: Reading) -> FileSource:
+def file_source(file: str, reading: Reading) -> TableSource:
     """Return the file with how to read it."""
     from sfumato.formats.text import TextOptions
     from sfumato.sources.files import FileSource
 
-    return FileSource(file, TextOptions(**reading.options))
+    given = reading.options
+    rules = given.pop("derive", ())
+    source = FileSource(file, TextOptions(**given))
+    if not rules:
+        return source
+    from sfumato.sources.derived_columns import source_with
+
+    return source_with(source, rules)
 
 
 def split_names(names: str) -> tuple[str, ...]:

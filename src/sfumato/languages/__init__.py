@@ -1,8 +1,10 @@
 """Texts in other languages: sentences of reports, found by patterns in one table per language.
 
 A table is a file ``LANGUAGE.po`` in this folder, in the format of gettext. ``msgid`` is the English sentence; a word in
-braces such as ``{rows}`` stands for any text, which is translated by itself where the table knows it. To add a
-language, copy ``de.po`` and translate each ``msgstr``. A sentence without a translation stays English.
+braces such as ``{rows}`` stands for any text, which is translated by itself where the table knows it. The web page uses
+the same table for what other rooms say: methods, options, recommendations, errors and reports. To add a language, copy
+``de.po`` and translate each ``msgstr``, and say in ``MARKS`` how it writes numbers. A sentence without a translation
+stays English.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 ENGLISH = "en"
-DECIMAL_COMMA = ("de", "fr")  # languages that write 1.234,5
+MARKS = {"de": (".", ","), "fr": ("\u202f", ",")}  # between thousands, and before decimals: 1.234,5 and 1 234,5
 PLACE = re.compile(r"\\\{(\w+)\\\}")  # an escaped placeholder
 TAG = re.compile(r"(<[^>]+>)")
 SILENT = re.compile(r"<(style|pre|script)\b.*?</\1>", re.DOTALL)  # what no one reads as a sentence
@@ -23,9 +25,16 @@ INLINE = re.compile(r"</?(?:code|wbr|b|a|span class=\"long\")\b")  # tags inside
 SPOKEN = re.compile(r"\b(data-label|aria-label|title)=\"([^\"]*)\"")  # attributes that are read
 NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.,]*\d)|(?<![\w.,])\d+\.\d+(?![\w.]*\d)")
 LAST_NAME = re.compile(r" and (?=\S+$)")  # before the last of several names
+NAMES = frozenset(["name", "names", "column", "statistic", "worst", "x", "y", "recipient", "place", "file"])  # stay
 AMOUNTS = frozenset([*"nmklhetp", "share", "lost", "out", "all", "people", "alone", "broken", "drawn"])
 AMOUNT = r"[−-]?[\d.,∞]+(?:e[+-]?\d+)?(?: ?%)?"
-SENTENCE_END = re.compile(r"(?<=[.?:]) (?=[A-Z“`<])")
+NO_SENTENCE = r"(?:(?![.?] [A-Z0-9]).)+?"
+SENTENCE_END = re.compile(r"(?<=[.?:]) (?=[A-Z“`<])|(?<=[.?]) (?=\d)")
+CODE, BREAK = re.compile(r"</?code>"), re.compile(r"<wbr>|<span class=\"long\">|</span>")
+QUOTED = re.compile(r"`([^`]+)`")
+SCORE = re.compile(r"“[^”]+”")
+KEPT = re.compile(r"<[^>]* translate=\"no\"")  # a tag before a name
+ENGLISH_PART = re.compile(r'<(\w+)([^<>]*) lang="en"([^<>]*)>')
 
 
 def languages() -> tuple[str, ...]:
@@ -39,13 +48,13 @@ class Sentences:
 
     language: str
     catalogue: Mapping[str, str]
-    patterns: tuple[tuple[re.Pattern[str], str], ...] = field(default=())
+    patterns: tuple[tuple[str, re.Pattern[str], str], ...] = field(default=())  # the first of them: words to look for
 
     @classmethod
     def of(cls, language: str, catalogue: Mapping[str, str]) -> Sentences:
         """Compile the table; sentences with more words of their own are tried first."""
         patterned = sorted((one for one in catalogue if "{" in one), key=lambda one: -len(re.sub(r"\{\w+\}", "", one)))
-        return cls(language, catalogue, tuple((_pattern(one), catalogue[one]) for one in patterned))
+        return cls(language, catalogue, tuple((_longest(one), _pattern(one), catalogue[one]) for one in patterned))
 
     def say(self, text: str) -> str:
         """Return a text in this language, sentence by sentence where it is not known as a whole."""
@@ -58,34 +67,53 @@ class Sentences:
     def _find(self, text: str) -> str | None:
         if text in self.catalogue:
             return self.catalogue[text]
-        matches = ((pattern.fullmatch(text), translation) for pattern, translation in self.patterns)
+        matches = ((pattern.fullmatch(text), told) for words, pattern, told in self.patterns if words in text)
         found, translation = next((pair for pair in matches if pair[0]), (None, ""))
         if found is None:
             return None
-        values = {name: self._say_value(value) for name, value in found.groupdict().items()}
+        values = {name: self._say_value(name, value) for name, value in found.groupdict().items()}
         return re.sub(r"\{(\w+)\}", lambda place: values[place.group(1)], translation)
 
-    def _say_value(self, text: str) -> str:
-        """Return a value of a placeholder in this language: a sentence, or a list of names."""
-        found = self._find(text)
-        return self.say(text) if found is not None else LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text)
+    def _say_value(self, name: str, text: str) -> str:
+        """Return the value of a placeholder in this language; names of columns and other words of the user stay."""
+        if name == "scores":
+            return self._say_scores(text)
+        found = None if name in NAMES else self._find(text)
+        return LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text) if found is None else found
+
+    def _say_scores(self, text: str) -> str:
+        """Return a list of scores, in quotes or with semicolons between them, each in this language."""
+        if "“" not in text:
+            return self.catalogue.get("; ", "; ").join(self._find(one) or one for one in text.split("; "))
+        told = SCORE.sub(lambda one: self._find(one.group()) or one.group(), text)
+        return told.replace(" and ", f" {self.catalogue.get('and', 'and')} ")
 
     def numbers(self, text: str) -> str:
         """Return a text with its numbers as this language writes them.
 
         >>> Sentences("de", {}).numbers("1,234 rows, 0.5 on average; version 0.1.0")
         '1.234 rows, 0,5 on average; version 0.1.0'
+        >>> Sentences("fr", {}).numbers("1,234.5")
+        '1\u202f234,5'
         """
-        if self.language not in DECIMAL_COMMA:
+        if self.language not in MARKS:
             return text
-        return NUMBER.sub(lambda one: one.group().translate(str.maketrans(",.", ".,")), text)
+        thousands, decimals = MARKS[self.language]
+        marks = str.maketrans({",": thousands, ".": decimals})
+        return NUMBER.sub(lambda one: one.group().translate(marks), text)
+
+
+def _longest(sentence: str) -> str:
+    """Return the longest run of fixed words: whether a text holds it is seen faster than whether it matches."""
+    return max(re.split(r"\{\w+\}", sentence), key=len)
 
 
 def _pattern(sentence: str) -> re.Pattern[str]:
     """Return what matches a sentence; placeholders for numbers match only these, so that few words do not match all."""
 
     def place(found: re.Match[str]) -> str:
-        return f"(?P<{found.group(1)}>{AMOUNT if found.group(1) in AMOUNTS else '.+?'})"
+        name = found.group(1)
+        return f"(?P<{name}>{AMOUNT if name in AMOUNTS else NO_SENTENCE if name in NAMES else '.+?'})"
 
     return re.compile(PLACE.sub(place, re.escape(sentence)), re.DOTALL)
 
@@ -117,9 +145,33 @@ def translate_page(page: str, language: str) -> str:
         return f"<kept {len(kept) - 1}>"
 
     pieces = TAG.split(SILENT.sub(keep, page))
-    told = "".join(_translate_piece(piece, known) for piece in _sentences_and_tags(pieces))
+    told = "".join(_translate_pieces(_sentences_and_tags(pieces), known))
     told = told.replace('<html lang="en">', f'<html lang="{language}">')
     return re.sub(r"<kept (\d+)>", lambda place: kept[int(place.group(1))], told)
+
+
+def translate_english_parts(page: str, language: str) -> str:
+    """Return a page in which the elements that are marked ``lang="en"`` are translated; the rest stays as it is."""
+    if language == ENGLISH:
+        return page
+    parts, place = [], 0
+    while found := ENGLISH_PART.search(page, place):
+        name, before, after = found.groups()
+        end = _end_of_element(page, name, found.end())
+        parts += [page[place : found.start()], f'<{name}{before} lang="{language}"{after}>']
+        parts.append(translate_page(page[found.end() : end], language))
+        place = end
+    return "".join([*parts, page[place:]])
+
+
+def _end_of_element(page: str, name: str, start: int) -> int:
+    """Return where the element ends whose contents begin at ``start``."""
+    depth = 1
+    for tag in re.compile(rf"<(/?){name}\b[^>]*>").finditer(page, start):
+        depth += -1 if tag.group(1) else 1
+        if not depth:
+            return tag.start()
+    return len(page)
 
 
 def _sentences_and_tags(pieces: list[str]) -> Iterator[str]:
@@ -135,6 +187,14 @@ def _sentences_and_tags(pieces: list[str]) -> Iterator[str]:
     yield from ([sentence] if sentence else [])
 
 
+def _translate_pieces(pieces: Iterator[str], known: Sentences) -> Iterator[str]:
+    """Yield all pieces, those after a tag that forbids it as they are."""
+    before = ""
+    for piece in pieces:
+        yield piece if KEPT.match(before) and not piece.startswith("<") else _translate_piece(piece, known)
+        before = piece
+
+
 def _translate_piece(piece: str, known: Sentences) -> str:
     if piece.startswith("<") and not INLINE.match(piece):
         return SPOKEN.sub(lambda one: f'{one.group(1)}="{_escape(known.say(_plain(one.group(2))))}"', piece)
@@ -142,7 +202,17 @@ def _translate_piece(piece: str, known: Sentences) -> str:
     if not core:
         return piece
     before, after = piece[: len(piece) - len(piece.lstrip())], piece[len(piece.rstrip()) :]
-    return f"{before}{known.numbers(known.say(core))}{after}"
+    return f"{before}{known.numbers(_say_marked(core, known))}{after}"
+
+
+def _say_marked(text: str, known: Sentences) -> str:
+    """Return a text with tags inside in this language; the table writes code between backquotes, and no line breaks."""
+    told = known.say(text)
+    if told != text or "<" not in text:
+        return told
+    plain = BREAK.sub("", CODE.sub("`", text))
+    told = known.say(plain)
+    return text if told == plain else QUOTED.sub(r"<code>\1</code>", told)
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,18 @@ from typing import Any, Literal
 
 from sfumato.errors import OptionError
 from sfumato.methods.search_budget import require_search
-from sfumato.params import GROUP_SIZES, Checked, Choice, Number, OrNone, Range, Whole, option, require_number
+from sfumato.params import (
+    GROUP_SIZES,
+    Checked,
+    Choice,
+    Number,
+    OrNone,
+    Range,
+    Whole,
+    option,
+    require_int,
+    require_number,
+)
 from sfumato.table.encoder import require_logs
 
 SECONDS = 60.0  # enough for exact recodings of about ten columns
@@ -85,6 +96,20 @@ def importance_option(effect: str) -> Any:
         f"{effect} 1 for columns that are not named; None: 1 for all.",
         default=None,
     )
+
+
+def require_levels(levels: Mapping[str, int] | None) -> None:
+    """Raise unless ``levels`` maps columns to whole numbers from 0, or is None."""
+    if levels is None:
+        return
+    if not isinstance(levels, Mapping):
+        raise OptionError(
+            "levels must map columns to whole numbers.",
+            found=type(levels).__name__,
+            fix="""levels={"age": 2}, on the command line --option 'levels={"age": 2}'""",
+        )
+    for name, number in levels.items():
+        require_int(number, name=f"the level of {name!r}", at_least=0)
 
 
 def require_importance(importance: Mapping[str, float] | None) -> None:

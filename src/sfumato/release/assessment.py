@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Literal
 
 from sfumato.errors import RequestError
@@ -266,18 +265,10 @@ class Assessment:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        """Return the verdict and the scores as HTML, for notebooks."""
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in (score.family, *_cells(score))) + "</tr>"
-            for score in self.scores
-        )
-        heads = "".join(
-            f"<th>{head}</th>" for head in ("", "score", "value", "95 % interval", "better", "counted", "", "test")
-        )
-        omitted = "".join(f"<br>Not measured: {escape(one.name)} ({escape(one.reason)})" for one in self.omitted)
-        sampled = f"<br>{escape(self.sample_note)}" if self.sample_note else ""
-        sampled += f"<br>{escape(self.knowledge_note)}" if self.knowledge else ""
-        return f"<p><strong>{escape(self.verdict)}</strong>{sampled}{omitted}</p><table><tr>{heads}</tr>{rows}</table>"
+        """Show the verdict, what attacks find, and all scores in a notebook; no cells."""
+        from sfumato.report.notebook import show_assessment
+
+        return show_assessment(self)
 
 
 def _cells(score: Score) -> tuple[str, ...]:

@@ -383,7 +383,7 @@ class Release(ReleasedFrames):
             "xlsx" (Excel), which are added to released.csv; "parquet" alone leaves that out. Rows in parts: only that.
         csv_formulas : {"escape", "keep"}, default "escape"
             Text in released.csv that spreadsheets take for a formula (= + - @) gets an apostrophe, or is kept.
-        language : {"en", "de"}, default "en"
+        language : {"en", "de", "fr"}, default "en"
             Language of the report and the README.
 
         Returns
@@ -430,7 +430,7 @@ class Release(ReleasedFrames):
             Who receives the release, and what for.
         environment : str, default ""
             Where it is used, and under which controls; a question if it is not given.
-        language : {"en", "de"}, default "en"
+        language : {"en", "de", "fr"}, default "en"
             Language of the document.
 
         Returns

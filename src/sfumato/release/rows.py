@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -340,15 +339,10 @@ class ReleasedFrames:
         return feature_frame(self.table, names, self.manifest.sets if self.manifest else None)
 
     def _repr_html_(self) -> str:
-        """Show shape, method, promises and columns in a notebook; no cells."""
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.table.kinds.items())
-        findings = "".join(
-            f"<tr><td>{escape(one.claim)}</td><td>{escape(one.found)}</td></tr>"
-            for one in (self.manifest.findings if self.manifest else ())
-        )
-        promises = f"<table><tr><th>promise</th><th>found</th></tr>{findings}</table>" if findings else ""
-        columns = f"<table><tr><th>released column</th><th>kind</th></tr>{rows}</table>"
-        return f"<div><p>{escape(repr(self))}</p>{promises}{columns}</div>"
+        """Show verdict, promises, distributions and columns in a notebook; no cells."""
+        from sfumato.report.notebook import show_release
+
+        return show_release(self)
 
     def __repr__(self) -> str:
         origin = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"

@@ -355,6 +355,7 @@ class IntruderView:
     alone: int  # rows that look like no other row
     largest_risk: float  # 1 ÷ rows of the smallest group
     mean_risk: float  # groups ÷ rows
+    _released: tuple[str, ...]  # columns of the release that are compared
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,6 +365,7 @@ class BlamedColumn:
     name: str
     role: str
     alone: int  # rows that are alone if it is known besides the protected columns
+    _released: tuple[str, ...]  # columns of the release that are compared
 
 
 PROTECTED, EVERYTHING = "the protected columns", "everything that is released"
@@ -387,7 +389,7 @@ def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
     roles = {column.name: str(column.role) for column in release.manifest.columns}
     before, *sizes = _group_sizes(release, [protected, *([*protected, *shown] for shown in others.values())])
     blamed = [
-        BlamedColumn(name=name, role=roles[name], alone=own.unique_rows)
+        BlamedColumn(name=name, role=roles[name], alone=own.unique_rows, _released=(*protected, *others[name]))
         for name, own in zip(others, sizes, strict=True)
         if own.unique_rows > before.unique_rows
     ]
@@ -422,6 +424,7 @@ def _view(release: Release, knows: str, columns: list[str], sizes: GroupSizes) -
         alone=sizes.unique_rows,
         largest_risk=1.0 / sizes.smallest,
         mean_risk=sizes.count / release.table.rows,
+        _released=tuple(columns),
     )
 
 

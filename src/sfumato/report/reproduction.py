@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import SfumatoError
 from sfumato.methods.base import method_class
 from sfumato.methods.command_flags import COMMAND_FLAGS
-from sfumato.params import options_of, plain
+from sfumato.params import in_plain_words, options_of, plain
 from sfumato.schema.columns import columns_text
 
 if TYPE_CHECKING:
@@ -61,13 +61,13 @@ def reproduction(manifest: Manifest) -> Reproduction:
     arguments = (', key="KEY"' if manifest.pseudonyms else "") + (", rows_not_people=True" if manifest.repeated else "")
     return Reproduction(
         method=manifest.method,
-        summary=summary_of(kind) if kind else "",
+        summary=in_plain_words(summary_of(kind)) if kind else "",
         options=tuple(
             ShownOption(
                 name=name,
                 value=describe_value(value),
                 is_default=name not in chosen,
-                meaning=declared[name].declared.meaning if name in declared else "",
+                meaning=in_plain_words(declared[name].declared.meaning) if name in declared else "",
             )
             for name, value in manifest.options.items()
         ),

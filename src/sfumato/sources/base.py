@@ -52,6 +52,10 @@ class TableSource(ABC):
     def memory_needed(self) -> int:
         """Estimate the bytes of memory that working on all rows at once takes; 0 if that is not known."""
 
+    def read_declared(self) -> tuple[Table, bool]:
+        """Read all rows so that no cell decides how others are read; return also whether types are declared."""
+        return self.read(), True
+
     def manifest_text(self) -> str | None:
         """Return the text that is stored with the rows, which is a manifest if they are a release; None without it."""
         return None

@@ -61,6 +61,7 @@ def read(
     sheet: str | int | None = None,
     skip: int = 0,
     header_rows: int | None = None,
+    derive: str | Sequence[str] | None = None,
 ) -> Table:
     r"""Read a table from a text file, or from a Parquet, Arrow, Excel, SPSS, Stata or SAS file.
 
@@ -100,6 +101,11 @@ def read(
     header_rows : int, optional
         Lines of column names, which are joined by ``_``; a name in an upper line counts also for the empty cells to
         its right. Default: one line, if there is a header.
+    derive : str or sequence of str, optional
+        Rules of columns that are computed from another one: ``"age = years(birth_date, 2026-01-01)"`` gives whole years
+        at that day, ``"visit = year(visit)"`` the year of a date, ``"weight = steps(weight, 5)"`` the lower end of a
+        step of 5, ``"zip = prefix(zip, 3)"`` the first characters. A column of the same name is replaced; backticks
+        enclose names with spaces. Default: none.
 
     Returns
     -------
@@ -145,7 +151,13 @@ def read(
         skip=skip,
         header_rows=header_rows,
     )
-    return FileSource(path, options).read()
+    table = FileSource(path, options).read()
+    if derive is None:
+        return table
+    from sfumato.sources.derived_columns import DerivedColumn, derive_columns
+
+    rules = (derive,) if isinstance(derive, str) else tuple(derive)
+    return derive_columns(table, [DerivedColumn.of(rule) for rule in rules])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -127,10 +126,10 @@ class Table:
         return printable(f"Table({self.rows:,} rows × {len(self.names)} columns; {kinds})")
 
     def _repr_html_(self) -> str:
-        """Show shape, names and kinds in a notebook; no cells."""
-        rows = "".join(f"<tr><td>{escape(name)}</td><td>{kind}</td></tr>" for name, kind in self.kinds.items())
-        shape = f"{self.rows:,} rows × {len(self.names)} columns"
-        return f"<div><p>{shape}</p><table><tr><th>column</th><th>kind</th></tr>{rows}</table></div>"
+        """Show shape, names, kinds and rounded distributions in a notebook; no cells."""
+        from sfumato.report.notebook import show_table
+
+        return show_table(self)
 
     def require(self, names: Iterable[str]) -> None:
         """Raise a TableError unless every name is a column.

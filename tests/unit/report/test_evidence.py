@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -85,6 +86,60 @@ class TestThePage:
 
     def test_makes_no_outside_request(self, shown):
         assert "http" not in shown.replace("http-equiv", "")
+
+
+@pytest.fixture(scope="module")
+def pack(release):
+    return release.evidence(recipient="University X", purpose="study Y")
+
+
+@pytest.fixture(scope="module")
+def counted(release, pack, tmp_path_factory) -> dict[str, tuple]:
+    """What DuckDB gets from the queries that the document prints, by their marks."""
+    folder = release.write(tmp_path_factory.mktemp("evidence") / "out")
+    with duckdb.connect() as connection:
+        connection.execute(f"SET file_search_path = '{folder}'")
+        return {one.mark: connection.execute(one.sql).fetchone() for one in pack.recounts if one.sql}
+
+
+class TestRecounts:
+    """DuckDB alone gets the same figures, by the queries that the document prints."""
+
+    def test_every_sentence_names_a_recount(self, pack):
+        marks = {one.mark for one in pack.recounts}
+        told = [sentence for finding in pack.findings for sentence in finding.found]
+        assert len(told) > 12 and all(sentence.recount in marks for sentence in told)
+        assert all(f'href="#{one.recount}"' in pack.page and f'id="{one.recount}"' in pack.page for one in told)
+
+    def test_risks_are_those_that_duckdb_counts(self, release, pack, counted):
+        views = intruder_views(release)
+        for view, mark in zip(views, [one.mark for one in pack.recounts], strict=False):
+            groups, smallest, alone, largest, mean = counted[mark]
+            assert (groups, smallest, alone) == (view.groups, view.smallest, view.alone)
+            assert float(largest) == pytest.approx(view.largest_risk) and mean == pytest.approx(view.mean_risk)
+            risks = f"largest risk {float(largest):.4g}, mean risk {mean:.4g}."
+            assert any(risks in one.text and one.recount == mark for one in pack.findings[0].found)
+            singled = f"finds {alone:,} of {release.table.rows:,} rows"
+            assert any(singled in one.text and one.recount == mark for one in pack.findings[1].found)
+        assert len(counted) > len(views)
+
+    def test_columns_to_blame_are_those_that_duckdb_counts(self, release, pack, counted):
+        blamed = [one for one in pack.findings[0].found if one.text.startswith("With ")]
+        assert blamed
+        for sentence in blamed:
+            assert f"{counted[sentence.recount][2]:,} rows look like no other" in sentence.text
+
+    def test_the_threshold_of_the_medicines_agency(self, people):
+        for k, words in ((12, "at most 0.09"), (11, "above 0.09")):
+            made = sf.Boxes(k=k).release(people[["age", "town"]], schema={"age": "quasi", "town": "quasi"})
+            found = made.evidence(recipient="x", purpose="y").findings[-2]
+            smallest = intruder_views(made)[0].smallest
+            expected = words if smallest == k else ("at most 0.09" if 1 / smallest <= 0.09 else "above 0.09")
+            assert "0070" in found.source and found.found[0].text.endswith(f"{expected}.")
+
+    def test_each_question_has_a_line_to_sign_and_the_page_is_made_for_paper(self, pack):
+        assert pack.page.count("Date, signature") == len(pack.questions)
+        assert "@media print" in pack.page and "@page" in pack.page
 
 
 @pytest.mark.parametrize("given", [{"recipient": "", "purpose": "x"}, {"recipient": "x", "purpose": "  "}])

@@ -22,7 +22,9 @@ from sfumato.app.visitors import Visitor
 from sfumato.errors import RequestError, SfumatoError
 
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
-PAGE = re.compile(r"/(open|columns|tree|risks|statistics|method|run|runs|runs/\d+)")  # addresses that show a page
+PAGE = re.compile(
+    r"/(open|open/preview|columns|column|tree|risks|statistics|method|run|runs|runs/\d+)"
+)  # addresses that show a page
 LARGEST_FORM = 8_000_000  # bytes: a tree of many values
 LONGEST_NUMBER = 18  # digits
 GROUPED = re.compile(r"\d{1,3}([.,'’_ \u00a0\u202f])\d{3}(?:\1\d{3})*", re.ASCII)  # 83,000,000 and 83.000.000
@@ -175,6 +177,14 @@ def columns_of(job: BackgroundJob) -> TableOverview:
     """Return the columns that a finished job found."""
     overview: TableOverview = job.result
     return overview
+
+
+REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # it has no scripts
+
+
+def send_private_page(page: str) -> Response:
+    """Send a page that was made for print: it has no scripts, and cannot do anything here."""
+    return HTMLResponse(page, headers={"content-security-policy": REPORT_POLICY})
 
 
 async def go_home(request: Request) -> Response:

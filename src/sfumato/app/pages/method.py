@@ -29,7 +29,7 @@ from sfumato.app.tasks import Recommend, TableOverview
 from sfumato.errors import RequestError
 from sfumato.job.request import option_value
 from sfumato.methods.base import METHODS, Method, make_method, method_class
-from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, options_of
+from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, in_plain_words, options_of
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.columns import Role
@@ -71,9 +71,9 @@ async def show_method(request: Request) -> Response:
         "method.html.j2",
         recommended=advice,
         failure=job.failure,
-        methods={one: summary_of(method_class(one)) for one in METHODS},
+        methods={one: in_plain_words(summary_of(method_class(one))) for one in METHODS},
         kind=kind,
-        summary=summary_of(kind),
+        summary=in_plain_words(summary_of(kind)),
         fields=fields_of(kind, given),
         keeps=takes_statistics(kind),
     )
@@ -126,6 +126,12 @@ def _offered_options(kind: type[Method]) -> list[NamedOption]:
     return [one for one in options_of(kind) if one.name not in hidden and not isinstance(_inner(one), Tabular)]
 
 
+def offered_only(method: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a method that can be chosen here; what else a project file names is left out."""
+    known = {one.name for one in _offered_options(method_class(method or "boxes"))}
+    return {name: value for name, value in options.items() if name in known}
+
+
 def _inner(one: NamedOption) -> Range:
     declared = one.declared.range
     return declared.range if isinstance(declared, OrNone) else declared
@@ -141,8 +147,8 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
         value=_text(given[one.name]) if one.name in given else default or ("5" if one.name == "k" else ""),
         choices=(*empty, *choices) if choices else (),
         strengths=tuple(map(_text, one.declared.strengths)),
-        meaning=one.declared.meaning,
-        range=one.declared.range.describe(one.declared.unit),
+        meaning=in_plain_words(one.declared.meaning),
+        range=in_plain_words(one.declared.range.describe(one.declared.unit)),
         default=default,
         example='["…", "…"]' if isinstance(one.default, tuple | list) else "",
         first=one.is_required or one.name in FIRST or bool(one.declared.strengths),

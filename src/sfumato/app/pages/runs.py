@@ -1,14 +1,16 @@
-"""The sixth and the seventh step: make a release, show and compare the runs, and download what they made."""
+"""The sixth and the seventh step: make a release, compare the runs, and download what they made."""
 
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import zipfile
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,6 +19,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from sfumato.app.choices import Message
 from sfumato.app.jobs import BackgroundJob
 from sfumato.app.pages.frame import (
+    REPORT_POLICY,
     ask_for_columns,
     columns_of,
     form_of,
@@ -28,16 +31,18 @@ from sfumato.app.pages.frame import (
     visitor_of,
 )
 from sfumato.app.pages.method import options_for
-from sfumato.app.tasks import MakeRelease
-from sfumato.app.visitors import Run
+from sfumato.app.projects import tree_files, write_project
+from sfumato.app.run_tasks import MakeRelease
+from sfumato.app.visitors import Run, Visitor
 from sfumato.comparison.page import map_context
 from sfumato.errors import RequestError
-from sfumato.job.project_files import project_text
-from sfumato.job.request import READING
-from sfumato.job.request import Request as ReleaseRequest
+from sfumato.formats.exports import EXPORTS
+from sfumato.formats.text import write_text
+from sfumato.languages import ENGLISH
+from sfumato.languages import languages as report_languages
 from sfumato.methods.base import make_method, method_class
-from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.report.reproduction import command_text, python_text, summary_of
+from sfumato.schema.pseudonyms import SecretKey
 
 ATTACKED = 20_000  # rows up to which attacks are tried unless the visitor says otherwise
 
@@ -62,6 +67,8 @@ async def show_run(request: Request) -> Response:
         options=options_for(choices),
         summary=summary_of(method_class(choices.method)),
         attacked=overview.inspection.rows <= ATTACKED,
+        formats=offered_formats(),
+        needs_key=overview.schema.needs_preparation,
         last=visitor.runs[-1] if visitor.runs else None,
     )
 
@@ -74,9 +81,26 @@ async def start_run(request: Request) -> Response:
             "The choices were changed since this page was shown, perhaps in another tab.",
             fix="go back, look at them, and start then",
         )
-    choices, job = visitor.choices, await ask_for_columns(request)
+    if form.one("files"):
+        formats = tuple(one for one in offered_formats() if one in form.all("format"))
+        visitor.history.change(Message("files of the release"), formats=formats)
+    key = _store_key(visitor, form.one("key"))
+    await begin_run(
+        request,
+        seed=form.number("seed"),
+        attacked=bool(form.one("attacked")),
+        rows_not_people=bool(form.one("rows_not_people")),
+        key=key,
+    )
+    return redirect_to("/run")
+
+
+async def begin_run(request: Request, **given: Any) -> None:
+    """Begin a run with the current choices, unless one is being made, or a method is not chosen yet."""
+    visitor, job = visitor_of(request), await ask_for_columns(request)
+    choices = visitor.choices
     if choices.method is None or job.state != "done" or any(not run.job.is_over for run in visitor.runs):
-        return redirect_to("/run")
+        return
     options = options_for(choices)
     make_method(choices.method, **options)  # validate before any work
     visitor.made_runs += 1
@@ -88,10 +112,10 @@ async def start_run(request: Request) -> Response:
         schema=columns_of(job).schema,
         method=choices.method,
         options=options,
-        seed=form.number("seed"),
-        attacked=bool(form.one("attacked")),
-        rows_not_people=bool(form.one("rows_not_people")),
+        formats=choices.formats,
+        language=visitor.language if visitor.language in report_languages() else ENGLISH,
         earlier=tuple(str(run.bundle) for run in visitor.runs if run.result is not None),
+        **given,
     )
 
     def clear_away(ended: BackgroundJob) -> None:
@@ -99,7 +123,33 @@ async def start_run(request: Request) -> Response:
             shutil.rmtree(folder, ignore_errors=True)
 
     visitor.runs.append(Run(folder=folder, choices=choices, task=task, job=visitor.jobs.ask(task, clear_away)))
-    return redirect_to("/run")
+
+
+def _store_key(visitor: Visitor, text: str) -> str | None:
+    """Store the content of a key file where only this user can read it; None if none was given."""
+    if not text:
+        return None
+    file = visitor.room("key") / "key"
+    file.touch(0o600)
+    file.write_text(f"{text}\n", encoding="utf-8")
+    SecretKey.read(file)  # raises unless it is one
+    return str(file)
+
+
+async def send_key(request: Request) -> Response:
+    """Make a new secret key, which its owner keeps: it is stored nowhere else."""
+    visitor = visitor_of(request)
+    await form_of(request)
+    file = visitor.room("key") / "key"
+    SecretKey.create(file)
+    content = file.read_bytes()
+    shutil.rmtree(file.parent, ignore_errors=True)
+    return _save(content, "sfumato-key.txt", "text/plain; charset=utf-8")
+
+
+def offered_formats() -> list[str]:
+    """Return the formats of released rows that can be written on this machine."""
+    return ["csv", *(suffix.removeprefix(".") for suffix, one in EXPORTS.items() if all(map(find_spec, one.modules)))]
 
 
 async def cancel_job(request: Request) -> Response:
@@ -138,7 +188,6 @@ async def send_state(request: Request) -> Response:
 
 
 OUT = "out"
-TREES = "trees"  # folder of edited trees, beside the schema file
 
 
 def command_of(run: Run) -> str:
@@ -153,7 +202,11 @@ def command_of(run: Run) -> str:
         run.task.options,
         file=file,
         folder=OUT,
-        arguments=[*run.task.source.reading.to_arguments(), *(["--rows-not-people"] * run.task.rows_not_people)],
+        arguments=[
+            *run.task.source.reading.to_arguments(),
+            *(["--rows-not-people"] * run.task.rows_not_people),
+            *(word for one in run.task.formats if run.task.formats != ("csv",) for word in ("--format", one)),
+        ],
     )
 
 
@@ -176,33 +229,16 @@ def python_of(run: Run) -> str:
     return f"import sfumato as sf\n\n{expression}\n"
 
 
-def tree_files(run: Run) -> dict[str, Path]:
-    """Return the trees that the visitor edited, by their paths beside the schema file."""
-    paths = [Path(column.tree) for column in run.task.schema.columns if column.tree and os.sep in column.tree]
-    return {f"{TREES}/{path.name}": path for path in paths}
-
-
 def schema_of(run: Run) -> str:
     """Return the schema file, which names edited trees in a folder beside it."""
     return run.task.schema.to_toml(_home(run))
 
 
 def project_of(run: Run) -> str:
-    """Return the project file; ``sfumato run`` makes the release again. There is no seed in it."""
-    home = _home(run)
-    reading = run.task.source.reading
-    return project_text(
-        ReleaseRequest(
-            input=str(home / run.task.source.name),
-            target=str(home / OUT),
-            method=run.task.method,
-            options=run.task.options,
-            columns=run.task.schema,
-            reading=None if reading == READING else reading,
-            rows_not_people=run.task.rows_not_people or None,
-        ),
-        home,
-    )
+    """Return the project file; ``sfumato run`` makes the release again. There is no seed in it, and no key."""
+    task = run.task
+    chosen = replace(run.choices, schema=task.schema, method=task.method, options=task.options)
+    return write_project(task.source, chosen, _home(run), rows_not_people=task.rows_not_people or None)
 
 
 def _home(run: Run) -> Path:
@@ -210,34 +246,19 @@ def _home(run: Run) -> Path:
     return run.folder.parent
 
 
-# The seventh step: what a run made, several runs on the risk–utility map, and the way back to one of them.
+# The seventh step: several runs on the risk–utility map, and the way back to one of them.
 
 
 MOST_RUNS = 10**9  # numbers that an address may name
 
 
-async def show_result(request: Request) -> Response:
-    """Show the result of a run."""
-    run = run_of(request)
-    if run.result is None:
-        return render_page(
-            request, "failed_run.html.j2", 200 if run.job.failure else 404, run=run, failure=run.job.failure
-        )
-    contents = run.result.contents
-    return render_page(
-        request,
-        "result.html.j2",
-        run=run,
-        report=contents,
-        reason=run.result.trial.rows[0].reason if run.result.trial else "",
-        picture=contents._picture,
-        width=WIDTH,
-        height=HEIGHT,
-        command=command_of(run),
-        python=python_of(run),
-        files=sorted(file.name for file in run.bundle.iterdir()),
-        together=run.result.together,
-    )
+def run_of(request: Request) -> Run:
+    """Return the run that the address names."""
+    number = position(request.path_params["number"], MOST_RUNS)
+    run = None if number is None else visitor_of(request).run(number)
+    if run is None:
+        raise HTTPException(404)
+    return run
 
 
 async def compare_runs(request: Request) -> Response:
@@ -279,23 +300,15 @@ async def restore_choices(request: Request) -> Response:
         keep=chosen.keep,
         method=chosen.method,
         options=chosen.options,
+        formats=chosen.formats,
     )
     return redirect_to("/run")
-
-
-def run_of(request: Request) -> Run:
-    """Return the run that the address names."""
-    number = position(request.path_params["number"], MOST_RUNS)
-    run = None if number is None else visitor_of(request).run(number)
-    if run is None:
-        raise HTTPException(404)
-    return run
 
 
 # What a visitor takes away: the bundle, the report, the schema, the project file, the command and Python.
 
 
-REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"  # it has no scripts
+COMMA_FILE = "released-comma.csv"
 
 
 async def send_report(request: Request) -> Response:
@@ -313,6 +326,7 @@ async def send_bundle(request: Request) -> Response:
     archive = run.folder / "bundle.zip"
     if not archive.exists():
         await run_in_threadpool(_pack, run.bundle, archive)
+    run.taken.append("bundle")
     return FileResponse(archive, media_type="application/zip", filename=f"sfumato-run-{run.task.number}.zip")
 
 
@@ -325,6 +339,9 @@ async def send_recipe(request: Request) -> Response:
         "command.sh": lambda run: command_of(run) + "\n",
         "run.py": python_of,
     }
+    if name == COMMA_FILE:
+        run.taken.append(name)
+        return _save(await run_in_threadpool(_with_decimal_comma, run.bundle), name, "text/csv; charset=utf-8")
     if name in texts:
         return _save(texts[name](run).encode(), name, "text/plain; charset=utf-8")
     if name != "project.zip":
@@ -333,9 +350,16 @@ async def send_recipe(request: Request) -> Response:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file, write in texts.items():
             archive.writestr(file, write(run))
-        for file, path in tree_files(run).items():
+        for file, path in tree_files(run.task.schema).items():
             archive.write(path, file)
     return _save(out.getvalue(), f"sfumato-project-{run.task.number}.zip", "application/zip")
+
+
+def _with_decimal_comma(bundle: Path) -> bytes:
+    """Return the released rows as many spreadsheets in Europe read them: semicolons, and commas in numbers."""
+    out = io.BytesIO()
+    write_text(pq.read_table(bundle / "released.parquet"), out, ";", "escape", decimal=",")
+    return out.getvalue()
 
 
 def _complete_run(request: Request) -> Run:

@@ -1,19 +1,18 @@
-"""The first three steps: open a table, choose the roles and trees of its columns, and see its risks."""
+"""The second and the third step: choose the roles, kinds and trees of the columns, and see the risks of the table."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import datetime
 import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from sfumato.app.choices import Message, Source
+from sfumato.app.choices import Message
 from sfumato.app.pages.frame import (
     Form,
     ask_for_columns,
@@ -23,111 +22,19 @@ from sfumato.app.pages.frame import (
     position,
     redirect_to,
     render_page,
-    settings_of,
     show_progress,
     source_of,
     visitor_of,
+    wait_for,
 )
-from sfumato.app.tasks import ALPHA, MeasureRisks, ShownTree, ShowTree
-from sfumato.app.uploads import EXPANDED, TooLarge, receive, require_expandable, safe_name, shown_name
-from sfumato.errors import OptionError, ReadError, RequestError, SchemaError, SfumatoError
-from sfumato.job.request import Reading
+from sfumato.app.tasks import ALPHA, Examine, MeasureRisks, ShownTree, ShowTree, ShowValues
+from sfumato.errors import OptionError, RequestError, SchemaError
 from sfumato.params import require_choice
-from sfumato.schema.columns import Column, Role
+from sfumato.schema.columns import DAYS, NAMING, Column, DateShift, Role
 from sfumato.schema.hierarchies import Tree
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import TREE_KINDS
-
-SEPARATORS = {"": None, "comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
-HEADERS = {"": None, "yes": True, "no": False}
-DECIMALS = {"": None, "point": ".", "comma": ","}
-
-
-async def show_tables(request: Request) -> Response:
-    """Show what can be opened."""
-    folder = settings_of(request).folder
-    tables = None if folder is None else await run_in_threadpool(folder.tables)
-    most = settings_of(request).most_upload
-    return render_page(request, "open.html.j2", tables=tables, folder=folder, most=most)
-
-
-async def upload_table(request: Request) -> Response:
-    """Take an upload: its body is the file, and the address says its name and how to read it."""
-    visitor, most = visitor_of(request), settings_of(request).most_upload
-    given = Form({name: [value] for name, value in request.query_params.multi_items()})
-    room, source, error = visitor.room_for_table(), None, None
-    try:
-        target = room / safe_name(given.one("name"))
-        await receive(request.stream(), target, most=most, declared=request.headers.get("content-length", ""))
-        await run_in_threadpool(require_expandable, target, EXPANDED * most)
-        source = Source(path=str(target), name=shown_name(given.one("name")), reading=_reading(given))
-    except SfumatoError as refused:
-        error = refused
-    except OSError as refused:
-        error = ReadError(f"The upload cannot be stored: {refused.strerror or 'the system refused'}.")
-    finally:
-        if source is None:
-            visitor.refuse(room)
-    if error is not None or source is None:
-        status = 413 if isinstance(error, TooLarge) else 422
-        answer = JSONResponse({"error": str(error)}, status)
-        answer.headers["connection"] = "close"  # the rest of the body is not read
-        return answer
-    await run_in_threadpool(visitor.open, source)
-    return JSONResponse({"next": "/columns"})
-
-
-async def open_path(request: Request) -> Response:
-    """Open a file below the folder that the command names."""
-    folder, form = settings_of(request).folder, await form_of(request)
-    if folder is None:
-        raise OptionError("The command must name a folder to open files by path.", fix="sfumato app --folder DIR")
-    path = await run_in_threadpool(folder.find, form.one("path"))
-    await run_in_threadpool(require_expandable, path, EXPANDED * settings_of(request).most_upload)
-    source = Source(path=str(path), name=path.name, reading=_reading(form), below=str(folder.path.resolve()))
-    await run_in_threadpool(visitor_of(request).open, source)
-    return redirect_to("/columns")
-
-
-async def open_demo(request: Request) -> Response:
-    """Open the table of ``sfumato demo``."""
-    visitor = visitor_of(request)
-    target = visitor.room_for_table() / "diabetes.parquet"
-    source = Source(path=str(target), name=target.name, reading=Reading(), is_demo=True)
-    await run_in_threadpool(visitor.open, source)
-    return redirect_to("/columns")
-
-
-async def reread_table(request: Request) -> Response:
-    """Read the same table in another way."""
-    visitor, form = visitor_of(request), await form_of(request)
-    if visitor.source is not None:
-        known = visitor.source
-        source = replace(known, reading=_reading(form))
-        await run_in_threadpool(visitor.open, source)
-    return redirect_to("/columns")
-
-
-async def close_table(request: Request) -> Response:
-    """Forget the table, and remove what was stored."""
-    visitor = visitor_of(request)
-    with contextlib.suppress(OSError):
-        await run_in_threadpool(visitor.forget)
-    return redirect_to("/open")
-
-
-def _reading(form: Form) -> Reading:
-    """Return how to read a text file, from the fields of a form."""
-    missing = form.one("missing")
-    return Reading(
-        separator=SEPARATORS.get(form.one("separator")),
-        encoding=form.one("encoding") or None,
-        decimal=DECIMALS.get(form.one("decimal")),
-        missing=(missing,) if missing else (),
-        header=HEADERS.get(form.one("header")),
-        sheet=form.one("sheet") or None,
-    )
-
+from sfumato.table.kinds import Kind
 
 # The second step: what the columns are, and their roles, which are changed for many columns at once.
 
@@ -140,6 +47,13 @@ MEANINGS = {  # what each role does, as buttons say it
     Role.PERSON: "remove it, and count people by it: a person has several rows",
     Role.HOUSEHOLD: "remove it, and tell the risk of people who live together",
     Role.WEIGHT: "a sampling weight",
+}
+LONG_WAIT = 30.0  # seconds that a change waits for the table to be looked at
+FUNCTIONS = {  # by which a column can be computed from another one
+    "years": "age at a day",
+    "year": "year of a date",
+    "steps": "number in steps of",
+    "prefix": "first characters",
 }
 ROLE_NAMES = {
     Role.QUASI: "quasi-identifier",
@@ -158,34 +72,119 @@ async def show_columns(request: Request) -> Response:
     if job.state != "done":
         return show_progress(request, job)
     return render_page(
-        request, "columns.html.j2", found=columns_of(job), warnings=job.warnings, meanings=MEANINGS, names=ROLE_NAMES
+        request,
+        "columns.html.j2",
+        found=columns_of(job),
+        warnings=job.warnings,
+        meanings=MEANINGS,
+        names=ROLE_NAMES,
+        kinds=list(Kind),
+        derived=source_of(request).reading.derive,
+        functions=FUNCTIONS,
+        today=datetime.date.today().isoformat(),
     )
 
 
 async def change_roles(request: Request) -> Response:
-    """Give the chosen columns a role."""
+    """Give the chosen columns a role, or a kind."""
     job, form = await ask_for_columns(request), await form_of(request)
     if job.state != "done":
         return redirect_to("/columns")
     schema = columns_of(job).schema
-    role = Role(require_choice(form.one("role"), name="The role", choices=list(map(str, Role))))
     names = [schema.columns[position].name for position in form.positions("column", len(schema.columns))]
+    if form.one("action") == "kind":
+        return await _change_kind(request, form, schema, names)
+    role = Role(require_choice(form.one("role"), name="The role", choices=list(map(str, Role))))
     history = visitor_of(request).history
     if names:
         message = Message(
             "role {role} for {column}" if len(names) == 1 else "role {role} for {columns} columns",
             {"role": Message(ROLE_NAMES[role]), "column": names[0], "columns": len(names)},
         )
-        history.change(message, schema=_with_role(history.now.schema, names, role))
+        history.change(message, schema=with_role(history.now.schema, names, role))
     return redirect_to("/columns")
 
 
-def _with_role(schema: Schema, names: Sequence[str], role: Role) -> Schema:
+async def _change_kind(request: Request, form: Form, schema: Schema, names: Sequence[str]) -> Response:
+    """Give the chosen columns a kind, if their cells can be read as that."""
+    word = require_choice(form.one("kind"), name="The kind", choices=("", *map(str, Kind)))
+    history, kind = visitor_of(request).history, Kind(word) if word else None
+    if not names:
+        return redirect_to("/columns")
+    columns = {column.name: column for column in history.now.schema.columns}
+    for name in names:
+        columns[name] = replace(columns.get(name, schema[name]), kind=kind, order=())
+    message = Message(
+        "kind {kind} for {column}" if len(names) == 1 else "kind {kind} for {columns} columns",
+        {"kind": Message(word or "detected"), "column": names[0], "columns": len(names)},
+    )
+    await _change_schema(request, message, Schema(tuple(columns.values())))
+    return redirect_to("/columns")
+
+
+async def _change_schema(request: Request, message: Message, schema: Schema) -> None:
+    """Change the schema, unless the table does not fit it: then an error says why, and the choices stay."""
+    trial = await wait_for(visitor_of(request).jobs.ask(Examine(source=source_of(request), schema=schema)), LONG_WAIT)
+    if trial.failure is not None:
+        raise SchemaError(trial.failure.message, found=trial.failure.found, fix=trial.failure.fix)
+    visitor_of(request).history.change(message, schema=schema)
+
+
+async def show_column(request: Request) -> Response:
+    """Show all about one column: its kind, the order of its values, its label, pseudonyms and shifted dates."""
+    job = await ask_for_columns(request)
+    if job.state != "done":
+        return show_progress(request, job)
+    overview, place = columns_of(job), request.query_params.get("column", "")
+    column = _column(overview.schema.columns, place)
+    kind = next(one.kind for one in overview.inspection.columns if one.name == column.name)
+    values: tuple[str, ...] | None = column.order or None
+    if kind in (Kind.NOMINAL, Kind.ORDERED) and values is None:
+        asked = ShowValues(source=source_of(request), schema=visitor_of(request).choices.schema, column=column.name)
+        found = await ask_worker(request, asked)
+        if not found.is_over:
+            return show_progress(request, found)
+        values = found.result
+    others = [one.name for one in overview.schema.columns if one.name != column.name]
+    return render_page(
+        request, "column.html.j2", column=column, kind=kind, kinds=list(Kind), values=values, others=others,
+        position=place, role_name=ROLE_NAMES[column.role], days=DAYS,
+    )  # fmt: skip
+
+
+async def change_column(request: Request) -> Response:
+    """Change what is declared about one column."""
+    job, form = await ask_for_columns(request), await form_of(request)
+    if job.state != "done":
+        return redirect_to("/columns")
+    schema = columns_of(job).schema
+    column = _column(schema.columns, form.one("column"))
+    word = require_choice(form.one("kind"), name="The kind", choices=("", *map(str, Kind)))
+    order = tuple(line.strip() for line in form.one("order").splitlines() if line.strip())
+    by = _column([one for one in schema.columns if one.name != column.name], form.one("by")) if form.one("by") else None
+    chosen = replace(
+        column,
+        kind=Kind(word) if word else None,
+        order=order if word == Kind.ORDERED else (),
+        label=form.one("label"),
+        pseudonym=bool(form.one("pseudonym")) and column.role in NAMING,
+        facts=form.number("facts") if form.one("pseudonym") and column.role is Role.PERSON else None,
+        shift=None if by is None else DateShift.of({"by": by.name, "days": form.number("days") or DAYS}, column.name),
+    )
+    known = visitor_of(request).choices.schema
+    others = tuple(one for one in known.columns if one.name != column.name)
+    await _change_schema(request, Message("about {column}", {"column": column.name}), Schema((*others, chosen)))
+    return redirect_to("/columns")
+
+
+def with_role(schema: Schema, names: Sequence[str], role: Role) -> Schema:
     """Return the schema with a role for these columns; unlike on the command line, a name is never a pattern."""
     columns = {column.name: column for column in schema.columns}
     for name in names:
         known = columns.get(name, Column(name=name, role=role))
-        columns[name] = replace(known, role=role, reason="")
+        names_people = role in NAMING  # only such a column can be a pseudonym
+        facts = known.facts if role is Role.PERSON else None
+        columns[name] = replace(known, role=role, reason="", pseudonym=known.pseudonym and names_people, facts=facts)
     return Schema(tuple(columns.values()))
 
 

@@ -1,4 +1,4 @@
-// The script of the page: uploads, progress, choosing many columns, copying, and closing explanations with Escape.
+// The script of the page: uploads, forms that keep what was typed, progress, choosing many columns, copying, and closing explanations with Escape.
 // Every page works without it except the upload; texts come from the page, so that they are in its language.
 
 const ROOT = new URL("..", import.meta.url).pathname.slice(0, -1); // the random path that all pages are below
@@ -7,23 +7,21 @@ const MISSES = 3; // questions without an answer before the page says so
 
 // ---- upload: the body of the request is the file, so that the server can count it while it arrives
 
-function prepareUpload() {
-  const form = document.getElementById("upload");
-  if (!form) return;
-  form.addEventListener("submit", (event) => {
+function prepareUploads() {
+  document.querySelectorAll("form[data-upload]").forEach((form) => form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const file = document.getElementById("file").files[0];
-    const error = document.getElementById("upload-error");
+    const file = form.querySelector("[type=file]").files[0];
+    const error = form.querySelector("[role=alert]");
     error.textContent = "";
     if (!file) return;
     if (file.size > Number(form.dataset.most)) { error.textContent = form.dataset.large; return; }
     const query = new URLSearchParams(new FormData(form));
     query.set("name", file.name);
-    const bar = document.getElementById("upload-progress");
+    const bar = form.querySelector("progress");
     const button = form.querySelector("button");
     const sending = new XMLHttpRequest();
     const fail = (text) => { error.textContent = text; bar.hidden = true; button.disabled = false; };
-    sending.open("POST", `${ROOT}/open/upload?${query}`);
+    sending.open("POST", `${ROOT}${form.dataset.upload}?${query}`);
     sending.upload.addEventListener("progress", (now) => { if (now.lengthComputable) bar.value = now.loaded / now.total; });
     sending.addEventListener("error", () => fail(form.dataset.broken));
     sending.addEventListener("load", () => {
@@ -35,7 +33,34 @@ function prepareUpload() {
     bar.hidden = false;
     button.disabled = true;
     sending.send(file);
-  });
+  }));
+}
+
+// ---- forms: an error is shown above the form, which keeps what was typed
+
+function prepareForms() {
+  document.querySelectorAll("form[method=post]").forEach((form) => form.addEventListener("submit", async (event) => {
+    if (event.submitter?.dataset.plain !== undefined) return; // a download
+    event.preventDefault();
+    if (form.dataset.sending) return;
+    form.dataset.sending = "yes";
+    form.parentNode.querySelector(":scope > .refused")?.remove();
+    const body = new URLSearchParams(new FormData(form, event.submitter));
+    try {
+      const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const refusal = page.querySelector("main [role=alert]");
+      if (answer.status === 400 && refusal) {
+        refusal.classList.add("refused");
+        form.before(refusal);
+        refusal.tabIndex = -1;
+        refusal.focus();
+      } else if (page.querySelector("main")) place(page, answer.url, answer.url !== location.href);
+      else location.reload(); // the session has ended, and the server says what to do
+    } finally {
+      delete form.dataset.sending;
+    }
+  }));
 }
 
 // ---- pages: a finished job puts its result in place, without a reload
@@ -44,14 +69,21 @@ async function show(address, isNew) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (!page.querySelector("main")) { location.assign(address); return; } // no page of ours: the session has ended
+  place(page, answer.url, isNew);
+}
+
+function place(page, address, isNew) {
+  const top = scrollY;
   for (const part of ["main", ".steps", ".topbar"]) {
     const here = document.querySelector(part), there = page.querySelector(part);
     if (here && there) here.replaceWith(there);
   }
   document.title = page.title;
-  if (isNew) history.pushState(null, "", answer.url);
+  document.documentElement.lang = page.documentElement.lang;
+  document.querySelector("footer").replaceWith(page.querySelector("footer"));
+  if (isNew) history.pushState(null, "", address);
   document.querySelector("main").focus({ preventScroll: true });
-  if (isNew) scrollTo(0, 0);
+  scrollTo(0, isNew ? 0 : top);
   prepare();
 }
 
@@ -81,7 +113,11 @@ function prepareProgress() {
       return;
     }
     seconds.textContent = Math.round(now.seconds);
-    if (now.share !== null) bar.value = now.share;
+    if (now.share !== null) {
+      bar.value = now.share;
+      const left = Math.ceil(now.seconds * (1 - now.share) / Math.max(now.share, 0.01));
+      box.querySelector(".left").textContent = ` · ${box.dataset.left.replace("{share}", Math.round(100 * now.share)).replace("{seconds}", left)}`;
+    }
     list.replaceChildren(...now.said.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
     const line = now.said.at(-1) || "";
     if (line && line !== last) { live.textContent = line; live.lang = "en"; last = line; }
@@ -137,7 +173,8 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("popstate", () => location.reload());
 
 function prepare() {
-  prepareUpload();
+  prepareUploads();
+  prepareForms();
   prepareProgress();
   prepareColumns();
   prepareCopies();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import CannotRelease, TableError
+from sfumato.errors import CannotRelease, OptionError, TableError
 from sfumato.methods.recodings.groupings import Groupings, JointCounts
 from sfumato.methods.recodings.level_search import (
     BestLevels,
@@ -217,12 +217,18 @@ def global_plan(
     loss: Loss,
     suppress: float,
     population: Table | None,
+    levels: Mapping[str, int],
     seconds: float,
     parts: int,
 ) -> GlobalPlan:
     """Find the best combination of levels, and return the plan that applies it; the options are those of ``Recode``."""
     people = None if population is None else _known_people(columns, population)
-    best = _search(columns, rules, people, loss=loss, suppress=suppress, seconds=seconds)
+    unknown = [name for name in levels if name not in columns.names]
+    if unknown:
+        raise OptionError(
+            "levels must name quasi-identifiers.", found=", ".join(map(repr, unknown)), fix="leave these out"
+        )
+    best = _search(columns, rules, people, loss=loss, suppress=suppress, levels=levels, seconds=seconds)
     if best.levels is None:
         raise CannotRelease(
             "There must be a combination of levels that keeps all promises.",
@@ -260,7 +266,14 @@ def global_plan(
 
 
 def _search(
-    columns: QuasiColumns, rules: GroupRules, people: Table | None, *, loss: Loss, suppress: float, seconds: float
+    columns: QuasiColumns,
+    rules: GroupRules,
+    people: Table | None,
+    *,
+    loss: Loss,
+    suppress: float,
+    levels: Mapping[str, int],
+    seconds: float,
 ) -> BestLevels:
     """Search all combinations of levels; of too many, first those of some levels, and then the neighbours."""
     groupings, clock = columns.groupings, Clock(seconds)
@@ -275,6 +288,12 @@ def _search(
         people=None if people is None else [_values_of(columns, people, name) for name in columns.names],
     )
     kept = choose_levels(groupings, MOST_COMBINATIONS)
+    if levels:
+        among = kept or [[len(column.levels) - 1] for column in groupings]
+        for place, column in enumerate(groupings):
+            if column.name in levels:
+                among[place] = [min(levels[column.name], len(column.levels) - 1)]
+        return search_levels(cost, among=among, clock=clock)
     if kept is None:
         return descend(tuple(len(column.levels) - 1 for column in groupings), cost, clock)
     best = search_levels(cost, among=kept, clock=clock)

@@ -13,12 +13,13 @@ from sfumato.methods.options import (
     group_size_option,
     importance_option,
     reported_option,
+    require_levels,
     search_option,
 )
 from sfumato.methods.recode.global_recoding import LOSSES, Loss
 from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Distance, DiversityKind, make_rules
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
-from sfumato.params import Choice, Number, OrNone, Probability, Share, Tabular, option
+from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Tabular, option
 from sfumato.plan.plan import Plan
 from sfumato.plan.survey import Survey, count_blocks
 from sfumato.sources.frames import as_table
@@ -123,10 +124,18 @@ class Recode(Method):
         "Table of the people of a population, among whom k is counted (k-map). None: k is counted in the release.",
         default=None,
     )
+    levels: Mapping[str, int] | None = reported_option(
+        OrNone(Checked("whole number from 0 for each named column", lambda value, name: require_levels(value))),
+        "Level of some columns in global recoding, 0 for their own values; a level above the highest is the highest. "
+        "The search chooses those of the other columns. None: those of all columns.",
+        default=None,
+    )
     search: float = search_option()
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.levels is not None and self.kind == "local":
+            raise OptionError("Levels are chosen for global recoding only.", found="kind 'local' with levels")
         if self.population is not None:  # a table shows no cells, whatever frame was given
             object.__setattr__(self, "population", as_table(self.population))
         if self.kind == "local" and self.loss not in ("granularity", "entropy"):
@@ -170,6 +179,7 @@ class Recode(Method):
             loss=self.loss,
             suppress=self.suppress,
             population=self.population,
+            levels=self.levels or {},
             seconds=self.search,
             parts=count_blocks(survey),
         )

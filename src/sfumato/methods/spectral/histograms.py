@@ -43,7 +43,7 @@ class HistogramMethod(MatrixMethod):
     }
 
     k: int = group_size_option(
-        "Smallest number of rows in a group: cells of fewer than 2k rows are not divided. RecursiveHistogram does not "
+        "Smallest number of rows in a group: cells of fewer than 2k rows are not divided. The method rhs does not "
         "guarantee it.",
         at_least=2,
         default=5,

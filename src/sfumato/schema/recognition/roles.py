@@ -49,7 +49,7 @@ NUMBERED = (
 WRITTEN = "words per cell, in which people may be named"
 NOT_RECOGNISED = "not recognised, therefore protected"
 LOOKS_SAMPLING = "its name is that of a sampling weight: if it is one, the role weight fits; protected until you say so"
-LOOKS_SENSITIVE = 'looks sensitive; set role = "sensitive" if outsiders cannot know it'
+LOOKS_SENSITIVE = "looks sensitive; give it the role sensitive if outsiders cannot know it"
 LOOKS_NUMBERED = 'nearly all of its whole numbers are distinct; set role = "identifier" if they number people'
 LOOKS_KNOWN = "its name is that of something others may know about a person"
 
