@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -91,3 +92,16 @@ def test_no_refusal_names_a_category(seed):
             ask()
         except SfumatoError as refused:
             assert "Zq7" not in str(refused)
+
+
+@pytest.mark.parametrize("height", [18.0, 0.1, 1.0 / 3.0, 1e9 + 0.1])
+@pytest.mark.parametrize("seed", range(4))
+def test_means_of_a_constant_differ_by_nothing_whatever_is_lost_to_rounding(height: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    people = {"h": np.full(49, height), "s": draw.choice(list("abc"), 49), "w": draw.uniform(1, 9, 49)}
+    release = sf.Suppress(k=2).release(pd.DataFrame(people), schema={"h": "quasi", "s": "quasi", "w": "weight"})
+    for condition in ("h > 0", 's = "b"'):
+        found = release.estimate(f'difference(mean(h | {condition}), mean(h | s != "a"))')
+        assert found.low <= 0.0 <= found.high
+        found = release.estimate(f'ratio(mean(h | {condition}), mean(h | s != "a"))')
+        assert found.low <= 1.0 <= found.high

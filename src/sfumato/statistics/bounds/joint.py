@@ -94,7 +94,8 @@ class JointForms:
 
     def choose(self, number: Sequence[float], total: Sequence[float]) -> tuple[float, Totals]:
         """Return the largest Σ number·N + total·S, and the totals of the choice that attains it."""
-        best = np.full(len(self.states[0].possible), -np.inf)
+        best, size = np.full(len(self.states[0].possible), -np.inf), np.zeros(len(self.states[0].possible))
+        exact = all(float(one).is_integer() for one in (*number, *total))
         add_number, add_total = (np.zeros((2, len(best))) for _ in range(2))
         for state in self.states:
             values = [
@@ -104,6 +105,9 @@ class JointForms:
                 values = [state.high[0] if total[0] + total[1] > 0.0 else state.low[0]] * 2
             constant = float(np.dot(number, state.member))
             gain = constant + total[0] * values[0] + total[1] * values[1]
+            terms = abs(total[0] * values[0]) + abs(total[1] * values[1]) + float(np.abs(number) @ state.member)
+            size = np.where(state.possible, np.maximum(size, terms), size)  # before terms cancel each other
+            exact = exact and bool((terms == np.rint(terms)).all())
             better = state.possible & (gain > best)
             best = np.where(better, gain, best)
             for position in range(2):
@@ -112,7 +116,13 @@ class JointForms:
         chosen = np.arange(len(best)) if self.pool is None else _best_of_pool(best, self.pool, len(self.weight))
         numbers, totals = ((one[:, chosen] @ self.weight).tolist() for one in (add_number, add_total))
         gains = best[chosen] * self.weight
-        rounding = 0.0 if (gains == np.rint(gains)).all() else 4.0 * len(best) * EPS * float(np.abs(gains).sum())
+        if exact and (gains == np.rint(gains)).all():
+            return float(gains.sum()), Totals(tuple(numbers), tuple(totals))
+        if self.pool is not None:
+            largest = np.zeros(len(self.weight))
+            np.maximum.at(largest, self.pool, size)
+            size = largest
+        rounding = 4.0 * (len(best) + 2) * EPS * float(size @ self.weight)
         return float(gains.sum()) + rounding, Totals(tuple(numbers), tuple(totals))
 
     def values(self, totals: Totals) -> tuple[float, float]:
@@ -142,9 +152,10 @@ class JointForms:
                 one * value for one, value, form in zip(total, values, self.forms, strict=True) if not form.divided
             )
             slack = max(slack, self.choose(number, total)[0] - constant)
-        base = float(np.dot(factors, values))
-        high = base + slack
-        return high if high.is_integer() else high + 8.0 * EPS * (abs(base) + slack), best
+        high = float(np.dot(factors, values)) + slack
+        if all(float(one).is_integer() for one in (*factors, *values, slack)):
+            return high, best
+        return high + 8.0 * EPS * (float(np.abs(factors) @ np.abs(values)) + slack), best
 
     def _climb(self, factors: tuple[float, float]) -> Totals:
         """Follow the tangent from the choice with the most records to a choice that no longer improves."""
