@@ -63,31 +63,28 @@ def test_a_method_in_blocks_promises_and_keeps_what_it_does_in_memory(engine, ca
     assert verify_bundle(tmp_path / "out").holds
 
 
+LARGE = 60_000
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """A file with numbers that are all different, and a few categories."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=LARGE)
+    columns = {"x": x, "y": x + rng.normal(size=LARGE)}
+    columns |= {"town": rng.choice([f"t{number}" for number in range(30)], LARGE), "s": rng.integers(0, 40, LARGE)}
+    file = tmp_path_factory.mktemp("large") / "rows.parquet"
+    pq.write_table(pa.table(columns), file)
+    return file
+
+
 class TestResults:
     """Answers that were as long as the table: each is a sketch, or comes through a file, or is merged by the tasks."""
-
-    ROWS = 60_000
-
-    @pytest.fixture(scope="class")
-    def rows(self, tmp_path_factory):
-        rng = np.random.default_rng(1)
-        x = rng.normal(size=self.ROWS)
-        table = pa.table(
-            {
-                "x": x,
-                "y": x + rng.normal(size=self.ROWS),
-                "town": rng.choice([f"t{number}" for number in range(30)], self.ROWS),
-                "s": rng.integers(0, 40, self.ROWS),
-            }
-        )
-        file = tmp_path_factory.mktemp("large") / "rows.parquet"
-        pq.write_table(table, file)
-        return file
 
     def release(self, method, rows, spark, into):
         engine = sf.Spark(spark, block_rows=15_000)
         made = method.release(rows, schema=ROLES, engine=engine, into=into)
-        assert made.table.rows == self.ROWS and verify_bundle(into).holds
+        assert made.table.rows == LARGE and verify_bundle(into).holds
         return made
 
     def test_the_limit_is_one(self, spark, rows):
@@ -98,7 +95,7 @@ class TestResults:
     def test_all_values_of_a_column(self, spark, rows, tmp_path):
         made = self.release(sf.Quantiles(k=50, l=1), rows, spark, tmp_path / "out")
         sizes = pc.value_counts(made.to_arrow().column("x")).field("counts").to_numpy()
-        assert sizes.min() >= 50 and len(sizes) == self.ROWS // 50
+        assert sizes.min() >= 50 and len(sizes) == LARGE // 50
         assert "largest error" not in str(made.manifest.notes)
 
     def test_a_large_table_is_sketched_and_the_error_is_stated(self, spark, rows, tmp_path, monkeypatch):
@@ -106,7 +103,7 @@ class TestResults:
         made = self.release(sf.Quantiles(k=50, l=1), rows, spark, tmp_path / "out")
         sizes = pc.value_counts(made.to_arrow().column("x")).field("counts").to_numpy()
         error = made.manifest.notes["columns"]["x"]["largest error of the rank of a cut"]
-        assert 0 < error <= 1e-4 * self.ROWS and sizes.min() >= 50
+        assert 0 < error <= 1e-4 * LARGE and sizes.min() >= 50
         assert sizes.max() <= 2 * (50 + 4 * error)
 
     def test_limits_of_a_large_table_are_those_that_enough_rows_reach(self, spark, rows, tmp_path, monkeypatch):
@@ -115,7 +112,7 @@ class TestResults:
         made = self.release(method, rows, spark, tmp_path / "out")
         x = np.sort(made.to_arrow().column("x").to_numpy())
         for same, share in ((x == x[-1], 0.02), (x == x[0], 0.01)):
-            assert share * self.ROWS <= same.sum() <= (share + 2e-4) * self.ROWS + 1
+            assert share * LARGE <= same.sum() <= (share + 2e-4) * LARGE + 1
         assert made.manifest.notes["largest error of the shares"] == 1e-4
 
     def test_closeness_to_the_distribution_of_all_rows(self, spark, rows, tmp_path):
@@ -138,5 +135,5 @@ class TestResults:
         made = sf.release_and_assess(
             sf.Boxes(k=5, l=1), rows, schema=ROLES, engine=engine, into=tmp_path / "out", seed=1
         )
-        assert made.assessment.released_rows == self.ROWS
+        assert made.assessment.released_rows == LARGE
         assert verify_bundle(tmp_path / "out").holds
