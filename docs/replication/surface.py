@@ -11,15 +11,14 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-import numpy as np
-from bases import SEEDS, Measured, measure
+from bases import Measured, measure
 
 import sfumato as sf
-from sfumato.job.assess import assess
 from sfumato.methods.base import Method
-from spectral import LABORATORY, Experiment, experiment, folder, nhanes
+from spectral import LABORATORY, experiment, folder, nhanes
 
 PAGE = Path(__file__).with_suffix(".md")
+SEED = 11  # of the split and of the release
 METHODS: dict[str, Method] = {
     "SVD swap, repaired": sf.SvdSwap(logs="never"),
     "kernel swap": sf.SvdSwap(basis="kernel", repair=False, logs="never"),
@@ -27,39 +26,13 @@ METHODS: dict[str, Method] = {
     "kernel swap along a forest, repaired": sf.SvdSwap(basis="kernel", variant="forest", logs="never"),
     "PICA, clusters of 200": sf.PartitionedIca(logs="never"),
     "PICA, charts of 200": sf.PartitionedIca(pieces="charts", logs="never"),
-    "PICA, clusters of 400": sf.PartitionedIca(cluster_size=400, logs="never"),
-    "PICA, charts of 400": sf.PartitionedIca(pieces="charts", cluster_size=400, logs="never"),
-}
-ATTACKED = tuple(METHODS)[3:6]
-ATTACKS = {
-    "linkability": "linkability",
-    "singling-out": "singling out",
-    "isolation": "isolation",
 }
 
 
-def line(name: str, found: list[Measured]) -> str:
-    """Return one line of the table: means over the splits."""
-
-    def mean(field: str) -> float:
-        return float(np.mean([getattr(one, field) for one in found]))
-
-    private = f"{sum(one.private for one in found)} of {len(found)}"
-    cells = [f"{mean('matches'):.1%}", f"{mean('distance'):.2f}", private, f"{mean('membership'):.2f}"]
-    cells += [f"{mean('differing'):.1f}", f"{mean('covariance'):.3f}", f"{mean('ranks'):.3f}"]
-    return f"| {name} | {' | '.join(cells)} |"
-
-
-def attacked(one: Experiment, name: str) -> str:
-    """Return one line of the table of attacks: the largest score of each, and whether its tests passed."""
-    released = one.release(METHODS[name])[0].released
-    judged = assess(one.original, released, one.reference, measures=list(ATTACKS), seed=one.seed)
-    cells = []
-    for start in ATTACKS.values():
-        scores = [score for score in judged.scores if score.name.startswith(start) and score.passed is not None]
-        worst = max(scores, key=lambda score: score.value, default=None)
-        passed = all(score.passed for score in scores)
-        cells.append("–" if worst is None else f"{worst.value:.3f}, {'passed' if passed else 'failed'}")
+def line(name: str, found: Measured) -> str:
+    """Return one line of the table."""
+    cells = [f"{found.matches:.2%}", f"{found.distance:.2f}", "yes" if found.private else "no"]
+    cells += [f"{found.membership:.2f}", str(found.differing), f"{found.covariance:.3f}", f"{found.ranks:.3f}"]
     return f"| {name} | {' | '.join(cells)} |"
 
 
@@ -75,16 +48,14 @@ def main() -> None:
     if data is None:
         print("the real table was not found; surface.md is not changed")
         return
-    table = nhanes(data).select(list(LABORATORY))
-    splits = [experiment(table, seed) for seed in SEEDS]
-    lines = [line(name, [measure(one, method) for one in splits]) for name, method in METHODS.items()]
-    attacks = [f"| release | {' | '.join(ATTACKS.values())} |\n|---|{'---|' * len(ATTACKS)}"]
-    attacks += [attacked(splits[0], name) for name in ATTACKED]
-    page = TEXT.format(
-        table="\n".join([HEADER, *lines]), attacks="\n".join(attacks), seeds=" and ".join(map(str, SEEDS))
-    )
-    PAGE.write_text(page, encoding="utf-8")
+    one = experiment(nhanes(data).select(list(LABORATORY)), SEED)
+    PAGE.write_text(page({name: measure(one, method) for name, method in METHODS.items()}), encoding="utf-8")
     print(f"wrote {PAGE.name}")
+
+
+def page(found: dict[str, Measured]) -> str:
+    """Return the page that tells these results."""
+    return TEXT.format(table="\n".join([HEADER, *(line(name, one) for name, one in found.items())]), seed=SEED)
 
 
 TEXT = """\
@@ -98,18 +69,24 @@ with `basis="kernel"` swaps the components of the Gaussian kernel and comes back
 [measures](../theory/measures.md).
 
 The table is NHANES 1999–2004, adults from 20 to 49: the logarithms of 13 laboratory values. 2,000 people are released,
-2,000 others are the reference. Numbers are means over two splits, with seeds {seeds}. The columns are those of the page
-on [methods in a basis](bases.md): *components* is how many of 20 kernel components of degree 4 differ, *private* in how
-many splits none of TL's three measures is below the reference.
+2,000 others are the reference, in one split (seed {seed}). The columns are those of the page on
+[methods in a basis](bases.md): *components* is how many of 20 kernel components of degree 4 differ, *private* whether
+none of TL's three measures is below the reference, *membership* the area under the curve of the attack by density
+ratio.
 
 {table}
 
-Later attacks on the first split: the largest risk above that of other people, and whether the tests of the attack
-passed.
+The kernel swap keeps a little more of the rank correlations than the SVD swap and is as private by all measures, but as
+many kernel components differ: three to four, where clusters leave none. Without the repair it shrinks the table, since
+points that are the image of no row are moved to the next ones that are: that is TL's distortion, an error of 12 % of
+the covariance. The repair of means and covariances removes it. Along a forest, because kernel components depend on each
+other, it loses a quarter less of the rank correlations than the SVD swap. Charts that overlap reveal less than clusters
+who took part (membership 0.55 instead of 0.58), and keep less: one kernel component differs, and rank correlations
+change half as much again. Linking, inference and singling out were not measured here.
 
-{attacks}
-
-{conclusion}
+**Learnt:** the way back by the nearest tangent, with a repair of the moments, no longer distorts the data, which was
+what stood in the way; but swapping in kernel space then is little better than swapping principal components, and local
+pieces of the surface, clusters or charts, remain what keeps nonlinear structure.
 """
 
 
