@@ -56,7 +56,7 @@ def utilities(folder: Path) -> Table:
 
 
 def simulated(missing: float) -> tuple[Table, Table]:
-    """Return histories of 1,000 people at 24 times, of which a share was not seen, and the same without missing cells."""
+    """Return histories of 1,000 people at 24 times, of which a share was not seen, and the same with all cells."""
     draw, times = np.random.default_rng(4), np.arange(24.0)
     shapes = np.array([np.ones(24), np.sin(times / 4.0), times / 12.0 - 1.0, np.cos(times / 2.0)])
     cells = 70.0 + draw.normal(size=(1000, 4)) * [8.0, 5.0, 4.0, 2.0] @ shapes + draw.normal(size=(1000, 24))
@@ -136,13 +136,13 @@ functional components. Written by `docs/replication/histories.py`; do not edit b
 
 Columns of the tables: *mean* is the distance of the mean curves in standard deviations of a curve, *covariance* the
 relative distance of the covariance functions, *roughness* the absolute logarithm of the ratio of the roughness (0: as
-rough as the original), and *found* the share of people whose own released curve is the nearest to theirs. All are means
-over three seeds. Other methods treat each month as a column.
+rough as the original), and *found* the share of people whose own released curve is the nearest to theirs. All are
+means over three seeds. Other methods treat each month as a column.
 
 ## Electric utilities
 
-The logarithm of the residential revenue in the twelve months of 1996, of {rows} utilities ({missing:.1%} of the cells are
-missing), from one row per utility and month by `sf.histories`.
+The logarithm of the residential revenue in the twelve months of 1996, of {rows} utilities ({missing:.1%} of the cells
+are missing), from one row per utility and month by `sf.histories`.
 
 {real}
 
@@ -158,12 +158,12 @@ The same people; each cell is missing with probability ½. Releases are compared
 
 {half}
 
-What the lines say: if all cells are there, swapped curves keep what an SVD swap of the columns keeps, if there are as many
-functions as times; with fewer they are a little smoother. If half of the cells are missing they keep covariances and
-roughness several times better, because the model of curves fills what was not seen. Groups are k-anonymous: whoever
-finds the own curve has to guess among its five to nine people. They lose roughness, by intent, and the variation within
-groups. Noise and rank swaps of columns leave between a quarter of the people and all nearest to their own curve,
-however small the change of the moments.
+What the lines say: if all cells are there, swapped curves keep what an SVD swap of the columns keeps, if there are as
+many functions as times; with fewer they are a little smoother. If half of the cells are missing they keep covariances
+and roughness several times better, because the model of curves fills what was not seen. Groups are k-anonymous:
+whoever finds the own curve has to guess among its five to nine people. They lose roughness, by intent, and the
+variation within groups. Noise and rank swaps of columns leave between a quarter of the people and all nearest to
+their own curve, however small the change of the moments.
 
 **Learnt:** time series need no method of their own, but a representation that knows what a missing time means.
 """

@@ -104,34 +104,37 @@ def main() -> None:
 TEXT = """\
 # What is recovered from noisy numbers
 
-T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), §2.3.1: distributions of columns can be approximated by the EM
-algorithm, decision trees can be constructed from noisy data, and estimators of higher moments have a high variance. Written by
-`docs/replication/recovery.py`; do not edit by hand. Theory: [noise](../theory/noise.md). Means over {tables} tables of
-{rows:,} rows.
+T. A. Lasko, *Spectral Anonymization of Data* (MIT, 2007), §2.3.1: distributions of columns can be approximated by the
+EM algorithm, decision trees can be constructed from noisy data, and estimators of higher moments have a high
+variance. Written by `docs/replication/recovery.py`; do not edit by hand. Theory: [noise](../theory/noise.md). Means
+over {tables} tables of {rows:,} rows.
 
 ## Distributions
 
-The largest difference between the cumulative distribution of the original and that of the released numbers, or of what
-`sf.recover_distribution` finds. Released numbers have Kim's correction, so that their mean and variance are right.
+The largest difference between the cumulative distribution of the original and that of the released numbers, or of
+what `sf.recover_distribution` finds. Released numbers have Kim's correction, so that their mean and variance are
+right.
 
 {distributions}
 
 ## Trees
 
-Four columns, uniform from −1 to 1; people are ill if the first is above 0.3 or the second below −0.5. Uncorrelated noise, also on
-the class. Share of other people, without noise, whom a tree (leaves of at least 50) classifies correctly.
+Four columns, uniform from −1 to 1; people are ill if the first is above 0.3 or the second below −0.5. Uncorrelated
+noise, also on the class. Share of other people, without noise, whom a tree (leaves of at least 50) classifies
+correctly.
 
 {trees}
 
 ## Moments
 
-An exponential column, b = 0.5. Central moments of the original, of the released numbers (with Kim's correction) and recovered.
+An exponential column, b = 0.5. Central moments of the original, of the released numbers (with Kim's correction) and
+recovered.
 
 {moments}
 
-**Learnt:** the EM algorithm undoes most of what noise does to a distribution where the noise is not wider than what it hides, and a tree
-grown on recovered numbers of each class loses a third as much accuracy as one grown on noise. Moments above the fourth can be
-recovered, with errors that are as large as TL says.
+**Learnt:** the EM algorithm undoes most of what noise does to a distribution where the noise is not wider than what
+it hides, and a tree grown on recovered numbers of each class loses a quarter to a half of the accuracy that one grown
+on noise loses. Moments above the fourth can be recovered, with errors that are as large as TL says.
 """
 
 

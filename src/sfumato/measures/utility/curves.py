@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.measures.confidence import share
 from sfumato.measures.measured_release import midpoints
-from sfumato.methods.spectral.histories import History, find_histories
+from sfumato.methods.spectral.histories import TimedColumns, find_histories
 from sfumato.release.assessment import Score
 from sfumato.statistics.moments import pairwise_covariance
 from sfumato.table.encoded_columns import finite_numbers
@@ -138,7 +138,7 @@ def curve_scores(subject: MeasuredRelease) -> Iterator[Score]:
         yield _find_people(subject, sides)
 
 
-def _curves(subject: MeasuredRelease, history: History, side: str) -> Array:
+def _curves(subject: MeasuredRelease, history: TimedColumns, side: str) -> Array:
     if side == "original":
         return np.column_stack([finite_numbers(subject.original, name) for name in history.columns])
     return np.column_stack([midpoints(subject.released, name) for name in history.columns])

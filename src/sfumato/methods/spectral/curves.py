@@ -14,7 +14,7 @@ from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, impute
 from sfumato.methods.options import group_size_option, logs_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.spectral.functions import FUNCTIONS, CurveModel, FunctionsName, orthonormal_functions
-from sfumato.methods.spectral.histories import History, find_histories
+from sfumato.methods.spectral.histories import TimedColumns, find_histories
 from sfumato.methods.spectral.swap import ScoreSwap
 from sfumato.params import Checked, Choice, Whole, require_names
 from sfumato.plan.claims.groups import KAnonymity
@@ -128,7 +128,7 @@ class CurvesPlan(MatrixPlan):
 
     setup: MatrixSetup
     method: Curves
-    histories: tuple[History, ...]
+    histories: tuple[TimedColumns, ...]
 
     def perturb(self, matrix: Array, number: int) -> Array:
         generator = self.setup.randomness.stream(f"curves {number}")
@@ -147,7 +147,7 @@ class CurvesPlan(MatrixPlan):
             start = end
         return made
 
-    def _fit(self, history: History, matrix: Array, generator: np.random.Generator) -> FittedCurves:
+    def _fit(self, history: TimedColumns, matrix: Array, generator: np.random.Generator) -> FittedCurves:
         """Return the curves of a block, in the unit of the history."""
         cells = np.column_stack([_cells(self._number(name), matrix) for name in history.columns])
         times = np.array(history.times)
@@ -189,7 +189,7 @@ class CurvesPlan(MatrixPlan):
         encoder = self.setup.encoder
         return replace(encoder, numbers=tuple(one for one in encoder.numbers if one.name not in self._timed))
 
-    def _write(self, matrix: Array, history: History, cells: Array) -> None:
+    def _write(self, matrix: Array, history: TimedColumns, cells: Array) -> None:
         for place, name in enumerate(history.columns):
             number = self._number(name)
             matrix[:, number.position] = (cells[:, place] - number.centre) / number.scale
@@ -218,7 +218,7 @@ class AlteredRows:
 class FittedCurves:
     """A history of the people of a block as coefficients, scaled so that their variances add up to 1."""
 
-    history: History
+    history: TimedColumns
     functions: Array  # (times, coefficients)
     coefficients: Array  # (people, coefficients)
     scale: float

@@ -112,7 +112,7 @@ class CurveModel:
                 break
         return model
 
-    def coefficients(self, cells: Array) -> Coefficients:
+    def coefficients(self, cells: Array) -> CurveCoefficients:
         """Return the coefficients of each person, given what was observed."""
         seen = ~np.isnan(cells)
         patterns, pattern = np.unique(seen, axis=0, return_inverse=True)
@@ -129,11 +129,11 @@ class CurveModel:
         place = pattern.reshape(-1)
         mean = self.mean + np.einsum("pjk,pk->pj", gain[place], score)
         people = np.bincount(place, minlength=len(patterns)).astype(np.float64)
-        return Coefficients(mean, np.asarray(self.error * gain), place, people)
+        return CurveCoefficients(mean, np.asarray(self.error * gain), place, people)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Coefficients:
+class CurveCoefficients:
     """What is known of the coefficients of each person: mean, and covariance by the times at which it was observed."""
 
     mean: Array  # (people, coefficients)

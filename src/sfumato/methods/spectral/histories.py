@@ -22,7 +22,7 @@ FEWEST_TIMES = 4  # columns that are taken for a history without being asked
 
 
 @dataclass(frozen=True)
-class History:
+class TimedColumns:
     """The columns of one quantity in the order of their times."""
 
     stem: str
@@ -30,7 +30,7 @@ class History:
     times: tuple[float, ...]
 
 
-def find_histories(names: Iterable[str], stems: Sequence[str] = ()) -> tuple[History, ...]:
+def find_histories(names: Iterable[str], stems: Sequence[str] = ()) -> tuple[TimedColumns, ...]:
     """Return the histories among columns: names with the same beginning, an underscore and a number, the time.
 
     ``stems`` are the beginnings that are wanted. Without them, each that four or more columns share is one.
@@ -56,14 +56,14 @@ def find_histories(names: Iterable[str], stems: Sequence[str] = ()) -> tuple[His
     return tuple(_history(stem, sorted(found[stem])) for stem in chosen)
 
 
-def _history(stem: str, timed: list[tuple[float, str]]) -> History:
+def _history(stem: str, timed: list[tuple[float, str]]) -> TimedColumns:
     times = tuple(time for time, _ in timed)
     if len(set(times)) < len(times):
         raise OptionError(
             f"The columns of the history {stem!r} must have different times.",
             found="two names that end with the same number",
         )
-    return History(stem, tuple(name for _, name in timed), times)
+    return TimedColumns(stem, tuple(name for _, name in timed), times)
 
 
 def histories(table: Any, *, person: str, time: str, values: Sequence[str], times: Sequence[float] | int = 20) -> Table:

@@ -163,7 +163,7 @@ def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
         note=f"share of people, by {worst.intruder}; {1.0 / rows:.2g} by chance; {worst.correct} of {worst.trusted} "
         f"links are correct for which the weights say that they are more likely true than not; by two thresholds "
         f"{worst.matched} people are matched, {worst.matched_correctly} of them correctly, and {worst.reviewed} are "
-        f"for review, with {worst.review_rows:.3g} rows each; {worst.found_in_review} of these have their own among them",
+        f"for review, with {worst.review_rows:.3g} rows each; {worst.found_in_review} have their own among them",
     )
 
 
