@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.raw_files import write_whole
@@ -200,8 +200,9 @@ def _differential_privacy(manifest: Manifest) -> Iterator[LegalFinding]:
     )
     if promise is None:
         return
-    most, found = promise.rows_per_person, manifest.notes.get("found") or ()
-    never = manifest.options.get("never") or ()
+    most = promise.rows_per_person
+    found: Any = manifest.notes.get("found") or ()
+    never: Any = manifest.options.get("never") or ()
     yield LegalFinding(
         source="NIST SP 800-226, guidelines for evaluating differential privacy guarantees",
         asks="Say the privacy loss, the unit that is protected, what is public, and what all releases about the same "
