@@ -429,7 +429,9 @@ def _questions(report: Contents, manifest: Manifest, place: str) -> Iterator[str
 
 
 def _say_proof(promise: MeasuredPrivacy, manifest: Manifest) -> Iterator[str]:
-    most, found = promise.rows_per_person, manifest.notes.get("found") or ()
+    most = promise.rows_per_person
+    found: Any = manifest.notes.get("found") or ()
+    never: Any = manifest.options.get("never") or ()
     yield (
         f"Whether one {'row' if most is None else 'person'} is in the table changes the probability of any release by a "
         f"factor of at most e^{promise.epsilon:g}, which is {math.exp(promise.epsilon):.3g}, except with probability "
@@ -448,7 +450,7 @@ def _say_proof(promise: MeasuredPrivacy, manifest: Manifest) -> Iterator[str]:
     )
     if found:
         yield f"Found by noisy counts, because it was not declared: the values of {', '.join(found)}."
-    if never := manifest.options.get("never"):
+    if never:
         yield f"Declared impossible, and so public: {'; '.join(map(str, never))}."
     yield (
         f"The release cost {promise.rho:.4g} in zero-concentrated differential privacy, which was paid before a row was "

@@ -156,7 +156,7 @@ def measure_column(
     """Measure one column with the budget ρ; codes of different declared classes are not counted together."""
     counts = np.bincount(codes, minlength=attribute.values + 1)
     if isinstance(attribute, GridAttribute) and attribute.values > FINE_CELLS:
-        changes = [] if classes is None else np.flatnonzero(np.diff(classes[:-1])) + 1
+        changes = np.flatnonzero(np.diff(np.zeros(0) if classes is None else classes[:-1])) + 1
         return _measure_by_blocks(counts, np.union1d(np.arange(0, len(counts) - 1, BLOCK), changes), spending, rho)
     answer = spending.measure(counts, rho)
     places = np.arange(len(counts))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.methods.private_synthesis.attributes import Attribute
     from sfumato.methods.private_synthesis.junction_tree import Clique
     from sfumato.methods.private_synthesis.measured_columns import MeasuredColumn
+    from sfumato.statistics.point_rows import PointRows
 
     Truth = NDArray[np.bool_]
 
@@ -108,15 +109,14 @@ def _show(domain: Domain, numbers: NDArray[np.float64]) -> Table:
     return Table(pa.table({domain.name: cells}), {domain.name: domain.kind})
 
 
-def _rows(name: str, table: Table):  # type: ignore[no-untyped-def]
+def _rows(name: str, table: Table) -> PointRows:
     from sfumato.statistics.point_rows import PointRows
 
     return PointRows.of(table, [name], np.ones(table.rows))
 
 
 def _meets(condition: Condition, name: str, table: Table) -> Truth:
-    met: Truth = _rows(name, table).meets(condition)
-    return met
+    return _rows(name, table).meets(condition)
 
 
 def meeting_rows(table: Table, conditions: Sequence[Condition]) -> Truth:
@@ -164,7 +164,8 @@ def _combine(
         in_bins[column.bins[column.drawn_leaves]] = truth[column.leaves.first[column.drawn_leaves]]
         return in_bins.reshape([-1 if one == places[part.column] else 1 for one in clique])
     parts = [_combine(one, columns, places, clique) for one in part.predicates]
-    return reduce(np.logical_or if part.either else np.logical_and, parts)
+    combined: Truth = reduce(np.logical_or if part.either else np.logical_and, parts)
+    return combined
 
 
 def draw_possible(draw: Callable[[], Table], conditions: Sequence[Condition], generator: np.random.Generator) -> Table:
