@@ -151,8 +151,8 @@ class Split:
         )
         trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "key": self.key}
         seed = None if trial.method.is_private else self.seed  # its noise is nobody's to repeat
-        counted = {"seed": seed, "rows_not_people": self.rows_not_people}
-        return Job.of(trial.fit(self.kept), engine="memory", **trying, **counted)
+        trying |= {"seed": seed, "rows_not_people": self.rows_not_people}
+        return Job.of(trial.fit(self.kept), engine="memory", **trying)
 
 
 def draw_split(
@@ -218,9 +218,10 @@ def _kept_scores(release: Release, split: Split) -> Iterator[Score]:
         errors = {statistic: 1.0}
         with contextlib.suppress(SfumatoError):
             told = {one.name: getattr(one, "numbers", one).value for one in release.estimates(statistic)}
+            truths: Any = original.estimates(statistic)  # of exact columns, so none is recovered
             errors = {
                 true.estimate.name: _error(told.get(true.estimate.name), true)
-                for true in measure_widths(original, original.estimates(statistic))
+                for true in measure_widths(original, truths)
             }
         for name, error in errors.items():
             better: Any = {"better": "lower", "rows": original.table.rows, "note": note}

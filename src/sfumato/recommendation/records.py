@@ -263,9 +263,9 @@ def expected_cost(method: str, options: Mapping[str, Any], sample: Table, schema
     """Release a random part of a sample of the table, and scale what it takes to all rows."""
     memory = OWN + rows * len(schema.columns) * CELL * COPIES
     tried = draw_rows(sample, TRIED, Randomness().stream("cost"))
-    asked = options.get("k")
-    k = asked and max(LEAST_K, round(asked * tried.rows / rows))
-    smaller = dict(options) | ({"k": k} if k else {}) | ({"l": min(options["l"], k)} if k and "l" in options else {})
+    asked: int = options.get("k") or 0  # 0 for a method without groups
+    k = max(LEAST_K, round(asked * tried.rows / rows)) if asked else 0
+    smaller = dict(options) | ({"k": k} if k else {}) | ({"l": min(options["l"], k)} if k and options.get("l") else {})
     try:
         try_release(method, smaller, draw_rows(tried, WARM, Randomness().stream("warm")), schema)
         start = time.perf_counter()
