@@ -57,7 +57,9 @@ class Measured:
         return kept | {"runs": len(self.runs), "figures": figures, "texts": texts}
 
 
-def measure(name: str, case: Case, *, is_quick: bool, deadline: float, say: Say) -> list[dict[str, Any]]:
+def measure(
+    name: str, case: Case, *, is_quick: bool, deadline: float, say: Say, repetitions: int = REPETITIONS
+) -> list[dict[str, Any]]:
     """Return a record for each contender of a case."""
     file = CASES / f"{name}.py"
     found = [Measured(contender=contender) for contender in case.contenders]
@@ -69,7 +71,7 @@ def measure(name: str, case: Case, *, is_quick: bool, deadline: float, say: Say)
             step.take("prepare", inputs, seed=0)
         except FailedError as error:
             return [{"name": one.contender.name, "failure": f"no table: {error}"} for one in found]
-        for repetition in range(REPETITIONS):
+        for repetition in range(repetitions):
             for number, one in enumerate(found):
                 if one.failure or (repetition and one.longest > ONCE[is_quick]):
                     continue
