@@ -91,7 +91,7 @@ COMPARED = (
 
 def compared(history: Path = HISTORY) -> str:
     """Return the comparison of README.md: ours, others, and how many times our seconds they take."""
-    newest, cases = latest(read(history)), all_cases()
+    newest, cases = latest(line for line in read(history) if not line["quick"]), all_cases()
     rows = []
     for title, name, ours, others, figure in COMPARED:
         if name not in newest:
@@ -101,6 +101,8 @@ def compared(history: Path = HISTORY) -> str:
         rows.append(
             (title, f"**{cells[0]}**", "; ".join(f"{one}: {cell}" for one, cell in zip(others, cells[1:], strict=True)))
         )
+    if not rows:
+        return "No full run has been measured yet.\n"
     said = _measured_on([newest[name] for _, name, *_ in COMPARED if name in newest])
     table = _table(("", "Sfumato", "others"), rows)
     return "\n".join([*table, "", *_lines(said), ""])
