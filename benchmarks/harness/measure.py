@@ -24,6 +24,7 @@ from harness.environments import NotInstalledError, interpreter
 
 REPETITIONS = 3
 ONCE = {True: 8.0, False: 60.0}  # what takes longer (in a quick run, in a full one) is run once
+MOST_IF_QUICK = 45.0  # seconds after which a contender of a quick run is stopped
 STEP = Path(__file__).with_name("one_run.py")
 Say = Callable[[str], None]
 
@@ -57,19 +58,22 @@ class Measured:
         return kept | {"runs": len(self.runs), "figures": figures, "texts": texts}
 
 
-def measure(name: str, case: Case, *, is_quick: bool, deadline: float, say: Say) -> list[dict[str, Any]]:
+def measure(
+    name: str, case: Case, *, is_quick: bool, deadline: float, say: Say, repetitions: int = REPETITIONS
+) -> list[dict[str, Any]]:
     """Return a record for each contender of a case."""
     file = CASES / f"{name}.py"
     found = [Measured(contender=contender) for contender in case.contenders]
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs"
         inputs.mkdir()
-        step = Step(file=file, inputs=inputs, is_quick=is_quick, deadline=deadline, most=case.seconds)
+        most = min(case.seconds, MOST_IF_QUICK) if is_quick else case.seconds
+        step = Step(file=file, inputs=inputs, is_quick=is_quick, deadline=deadline, most=most)
         try:
             step.take("prepare", inputs, seed=0)
         except FailedError as error:
             return [{"name": one.contender.name, "failure": f"no table: {error}"} for one in found]
-        for repetition in range(REPETITIONS):
+        for repetition in range(repetitions):
             for number, one in enumerate(found):
                 if one.failure or (repetition and one.longest > ONCE[is_quick]):
                     continue

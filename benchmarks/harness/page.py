@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.case import Case, Figure, Goal, all_cases
 from harness.history import BUSY, HISTORY, latest, median_of, read
+from harness.measure import REPETITIONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
@@ -43,7 +44,7 @@ def page(history: Path = HISTORY) -> str:
         "",
         "## Goals",
         "",
-        *_goals(known, newest),
+        *_goals(cases, newest),
     ]
     for name, case in known.items():
         parts += ["", f"## {case.title}", "", *_lines(case.about), "", *_lines(_measured_on([newest[name]])), ""]
@@ -90,7 +91,7 @@ COMPARED = (
 
 def compared(history: Path = HISTORY) -> str:
     """Return the comparison of README.md: ours, others, and how many times our seconds they take."""
-    newest, cases = latest(read(history)), all_cases()
+    newest, cases = latest(line for line in read(history) if not line["quick"]), all_cases()
     rows = []
     for title, name, ours, others, figure in COMPARED:
         if name not in newest:
@@ -100,6 +101,8 @@ def compared(history: Path = HISTORY) -> str:
         rows.append(
             (title, f"**{cells[0]}**", "; ".join(f"{one}: {cell}" for one, cell in zip(others, cells[1:], strict=True)))
         )
+    if not rows:
+        return "No full run has been measured yet.\n"
     said = _measured_on([newest[name] for _, name, *_ in COMPARED if name in newest])
     table = _table(("", "Sfumato", "others"), rows)
     return "\n".join([*table, "", *_lines(said), ""])
@@ -152,7 +155,7 @@ def _case(case: Case, contenders: Sequence[Record]) -> list[str]:
         if any(median_of(records, one["name"], name) is not None for one in records)
     }
     rows = [
-        (one["name"], *(_cell(one, name, figure) for name, figure in shown.items()), _ratios(case, records, one, shown))
+        (_named(one), *(_cell(one, name, figure) for name, figure in shown.items()), _ratios(case, records, one, shown))
         for one in records
         if one.get("figures")
     ]
@@ -162,6 +165,12 @@ def _case(case: Case, contenders: Sequence[Record]) -> list[str]:
     notes += [f"- {one['name']}: {one['failure']}" for one in contenders if one.get("failure")]
     notes += [f"- {one['name']}: {one['texts']['said']}" for one in contenders if one.get("texts", {}).get("said")]
     return [*lines, *(["", *notes] if notes else [])]
+
+
+def _named(record: Record) -> str:
+    """Return the name of a contender, and how often it was run if not as often as the others."""
+    runs = record.get("runs", REPETITIONS)
+    return record["name"] if runs >= REPETITIONS else f"{record['name']} ({runs} run{'s' if runs > 1 else ''})"
 
 
 def _cell(record: Record, name: str, figure: Figure) -> str:
@@ -184,11 +193,12 @@ def _ratios(case: Case, records: Sequence[Record], one: Record, shown: Mapping[s
 
 
 def _goals(cases: Mapping[str, Case], newest: Mapping[str, Record]) -> list[str]:
-    """Return the table of goals: what was measured, divided by the goal, and what is said where it is missed."""
+    """Return the table of all goals: what was measured, divided by the goal, and what is said where it is missed."""
     rows = []
     for name, case in cases.items():
         for goal in case.goals:
-            rows.append(_goal(case, goal, newest[name]["contenders"]))
+            is_judged = name in newest and not newest[name]["quick"]  # a quick run has fewer rows than the goal
+            rows.append(_goal(case, goal, newest[name]["contenders"] if is_judged else []))
     return _table(("goal", "measured", "÷ goal", "", "where it is missed: why, and what was tried"), rows)
 
 
@@ -200,7 +210,7 @@ def _goal(case: Case, goal: Goal, contenders: Sequence[Record]) -> tuple[str, ..
     of = f" times that of {goal.to}" if goal.to else ""
     told = f"{case.title}: {figure.title} of {goal.of} {least} {goal.limit:g}{of}"
     if value is None or not base:
-        return told, "not measured", "–", "", goal.said
+        return told, "not measured yet", "–", "", ""
     ratio = value / (goal.limit * base)
     is_met = ratio >= 1.0 if goal.is_at_least else ratio <= 1.0
     return told, format(value, figure.form), f"{ratio:.3g}", "met" if is_met else "missed", "" if is_met else goal.said

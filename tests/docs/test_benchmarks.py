@@ -53,7 +53,7 @@ class TestPages:
         kept = harness("history").line("adult_groups", [ours, rival, broken], is_quick=False, load=3.0)
         harness("history").append(kept, history)
         text = page.page(history)
-        assert "| anonypy | 0.045 | 90 | 80 | loss 1.5, processor seconds 200 |" in text
+        assert "| anonypy (1 run) | 0.045 | 90 | 80 | loss 1.5, processor seconds 200 |" in text
         assert "- anonypyx: cannot be installed: no wheel" in text
         assert "| 0.5 | 2.5 | missed |" in text  # the goal is 0.2 s
         assert "while other programs ran (load 3.0)" in text

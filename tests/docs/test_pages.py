@@ -149,6 +149,15 @@ class TestWhatMustBeComplete:
         table = PAGES["README.md"].partition("## Methods")[2].partition("## ")[0]
         assert [name for name in METHODS if f"`{method_class(name).__name__}`" not in table] == []
 
+    def test_figures_of_the_comparison_are_on_the_page_that_is_their_source(self):
+        table = PAGES["README.md"].partition("Measured elsewhere")[2].partition("\n\nSeconds are")[0]
+        figures = {
+            number for line in table.splitlines()[4:] for cell in line.split("|")[2:] for number in _numbers(cell)
+        }
+        source = set(_numbers(PAGES["docs/replication/other-tools.md"]))
+        assert len(figures) > 15
+        assert sorted(figures - source) == []
+
     @pytest.mark.parametrize("name", METHODS)
     def test_a_method_has_a_page_of_theory(self, name):
         theory = PAGES[f"docs/theory/{method_class(name).theory}.md"]
@@ -211,6 +220,10 @@ def test_equivalents_are_complete(page, names):
     there = " ".join(line.split("|")[1] for line in rows)
     assert [name for name in names.split() if not re.search(rf"(?<![\w.]){re.escape(name)}\b", there)] == []
     assert [line for line in rows if not line.split("|")[2].strip()] == []
+
+
+def _numbers(text: str) -> list[str]:
+    return re.findall(r"(?<![\w.])\d+(?:[.,]\d+)*(?![\w])", text)
 
 
 @pytest.mark.parametrize("name", [name for name in RUN if name.startswith("docs/tutorials")])
