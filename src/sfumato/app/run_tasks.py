@@ -12,6 +12,7 @@ from sfumato.app.tasks import TableCache, Task
 if TYPE_CHECKING:
     from sfumato.comparison.records import Comparison
     from sfumato.recommendation.improve import ImprovementStep
+    from sfumato.release.assessment import Assessment
     from sfumato.release.composition import Composition
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
@@ -50,6 +51,7 @@ class MakeRelease(Task):
     formats: tuple[str, ...] = ("csv",)
     language: str = "en"  # of the report
     key: str | None = None  # file with the secret key of pseudonyms and shifted dates; None: one that is kept nowhere
+    judged: Assessment | None = field(default=None, hash=False)  # that the search for an improvement found
     earlier: tuple[str, ...] = ()  # folders of the releases of the runs before
 
     def perform(self, held: TableCache) -> RunResult:
@@ -69,7 +71,7 @@ class MakeRelease(Task):
 
         def make_report(release: Release) -> Report:
             assert release.manifest is not None
-            assessed = release
+            assessed = replace(release, assessment=self.judged)
             if self.attacked:
                 held.report(MADE)
                 trials.append(compare(_unprepared(fitted), [method], strengths=1, jobs=1, seed=self.seed))
@@ -124,6 +126,7 @@ class FoundImprovement:
     options: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)  # of the columns that are released
     left_out: tuple[str, ...] = ()  # columns that must not be released
+    judged: Assessment | None = None  # on people who were kept out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +163,7 @@ class ImproveRelease(Task):
             options=_given_options(manifest),
             roles={column.name: str(column.role) for column in manifest.columns},
             left_out=tuple(name for name in fitted.table.names if name not in known),
+            judged=found.release.assessment,
         )
 
 

@@ -220,7 +220,8 @@ async def use_improvement(request: Request) -> Response:
     options = {name: value for name, value in found.options.items() if name != "keep" or not isinstance(value, list)}
     chosen: Choices = replace(run.choices, schema=_with_roles(run, roles), method=found.method, options=options)
     visitor_of(request).history.change(Message("improvement of run {run}", {"run": run.task.number}), **vars(chosen))
-    await begin_run(request, attacked=True, rows_not_people=run.task.rows_not_people, key=run.task.key)
+    given = {"rows_not_people": run.task.rows_not_people, "key": run.task.key}
+    await begin_run(request, attacked=False, judged=found.judged, **given)  # another split could contradict it by luck
     return redirect_to("/run")
 
 
