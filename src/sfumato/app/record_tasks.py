@@ -45,7 +45,7 @@ class ViolatingGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class RecordsAtRisk:
     """The riskiest records, and the groups that would break a promise if nothing were done."""
 
     k: int
@@ -68,7 +68,7 @@ class FindRecords(Task):
     k: int
     l: int
 
-    def perform(self, held: TableCache) -> Records:
+    def perform(self, held: TableCache) -> RecordsAtRisk:
         import numpy as np
 
         from sfumato.schema.columns import Role
@@ -83,7 +83,7 @@ class FindRecords(Task):
         reasons, is_complete = _reasons(fitted.table, quasi, held)
         ranked = sorted(reasons, key=lambda row: (len(reasons[row][0]), -_score(reasons[row], len(quasi)), row))
         groups = list(_violating(fitted.table, labels, sizes, sensitive, self.k, self.l))
-        return Records(
+        return RecordsAtRisk(
             k=self.k,
             l=self.l,
             quasi=quasi,

@@ -1,4 +1,4 @@
-"""Who is at risk and why, which column tells which, levels of recoding, and what a button changes after a failed test."""
+"""Who is at risk and why, which column tells which, levels of recoding, and buttons after a failed test."""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ class TestRules:
     @pytest.mark.parametrize(
         "rule",
         ["age", "age = years(born)", "age = years(born, today)", "age = years(sex, 2026-01-01)", "a = steps(weight, 0)",
-         "a = steps(weight, nan)", "a = steps(sex, 5)", "a = prefix(weight, 2)", "a = prefix(sex, 1.5)", "a = exec(sex)",
+         "a = steps(weight, nan)", "a = steps(sex, 5)", "a = prefix(weight, 2)", "a = prefix(sex, 1.5)",
+         "a = exec(sex)",
          "a = year(born, 5)", "a = year(nothing)", "age = years(born, 1995-01-01)"],
     )  # fmt: skip
     def test_mistakes_quote_no_cell(self, file, rule):

@@ -33,7 +33,6 @@ from sfumato.params import strength_of
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.sources.derived_columns import DerivedColumn
 
 LONGEST_TEXT = 500  # characters of a recipient or a purpose
 
@@ -162,6 +161,8 @@ async def change_and_run(request: Request) -> Response:
 
 async def _coarsen(request: Request, names: Sequence[str]) -> None:
     """Read the table again with coarser columns; a column that was made coarser before gets a new rule."""
+    from sfumato.sources.derived_columns import DerivedColumn
+
     source = source_of(request)
     kept = tuple(rule for rule in source.reading.derive if DerivedColumn.of(rule).name not in names)
     plain = replace(source, reading=replace(source.reading, derive=kept))
@@ -179,6 +180,8 @@ async def _coarsen(request: Request, names: Sequence[str]) -> None:
 
 def _twice(before: str | None, rule: str) -> str:
     """Return the rule, with twice the width of the one before it, if there was one."""
+    from sfumato.sources.derived_columns import DerivedColumn
+
     known = None if before is None else DerivedColumn.of(before)
     if known is None or known.function != "steps":
         return rule
