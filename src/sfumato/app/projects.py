@@ -75,7 +75,7 @@ def pack_project(source: Source, choices: Choices, home: Path) -> bytes:
 
 def _page_text(source: Source, choices: Choices) -> str:
     """Return what a project file has no place for: the statistics to keep, and the population."""
-    lines = [f"name = {toml_text(source.name)}", f"saved = {datetime.datetime.now().isoformat(timespec='minutes')}"]
+    lines = [f"name = {toml_text(source.name)}", f"saved = {datetime.datetime.now().isoformat(timespec='seconds')}"]
     lines += [f"keep = [{', '.join(map(toml_text, choices.keep))}]"]
     lines += [] if choices.population is None else [f"population = {choices.population}"]
     return "# Of the page: what only `sfumato app` knows of this project.\n" + "\n".join(lines) + "\n"

@@ -24,7 +24,14 @@ from starlette.routing import Route
 
 from sfumato.app.guard import ENTRANCE, Guard
 from sfumato.app.pages.frame import Settings, change_language, go_home, redo, show_failure, undo
-from sfumato.app.pages.method import change_statistics, choose_method, show_method, show_statistics
+from sfumato.app.pages.method import (
+    change_statistics,
+    choose_method,
+    show_lattice,
+    show_method,
+    show_statistics,
+    use_levels,
+)
 from sfumato.app.pages.opening import (
     change_derived,
     change_saving,
@@ -38,7 +45,7 @@ from sfumato.app.pages.opening import (
     upload_project,
     upload_table,
 )
-from sfumato.app.pages.records import show_lattice, show_records, use_levels
+from sfumato.app.pages.records import show_records
 from sfumato.app.pages.runs import (
     cancel_job,
     compare_runs,

@@ -91,7 +91,7 @@ def _split(lines: Sequence[str]) -> list[list[str]]:
     records = []
     for line in lines:
         try:
-            records.append(next(csv.reader([line], delimiter=dialect.separator, **quote), []))  # type: ignore[arg-type]
+            records.append(next(csv.reader([line], delimiter=dialect.separator, **quote), []))
         except csv.Error:
             return []
     return [[cell.strip() for cell in record] for record in records]

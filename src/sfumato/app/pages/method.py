@@ -25,6 +25,7 @@ from sfumato.app.pages.frame import (
     source_of,
     visitor_of,
 )
+from sfumato.app.record_tasks import SMALLEST_K, LatticeView, WalkLattice
 from sfumato.app.tasks import Recommend, TableOverview
 from sfumato.errors import RequestError
 from sfumato.job.request import option_value
@@ -182,6 +183,57 @@ def _text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except TypeError:
         return ""
+
+
+# A walk through levels of recoding.
+
+
+LARGEST_K = 10_000
+MOST_LEVELS = 64  # columns of a lattice that an address may name
+
+
+def chosen_size(choices: Choices, name: str, default: int) -> int:
+    """Return an option that is a number of people or of values, as far as it was chosen."""
+    value = choices.options.get(name)
+    return value if type(value) is int and 1 <= value <= LARGEST_K else default
+
+
+async def show_lattice(request: Request) -> Response:
+    """Show one combination of levels, and the ones next to it."""
+    given = request.query_params
+    job = await ask_worker(request, _walk(request, given.get("k", ""), given.get("at", "")))
+    if job.state != "done":
+        return show_progress(request, job)
+    view: LatticeView = job.result
+    return render_page(request, "lattice.html.j2", view=view)
+
+
+def _walk(request: Request, k: str, at: str) -> WalkLattice:
+    """Return the task for what an address or a form names; anything else is a start."""
+    choices = visitor_of(request).choices
+    size = position(k, LARGEST_K + 1)
+    levels = [position(one, 1000) for one in at.split(".")[:MOST_LEVELS]] if at else []
+    return WalkLattice(
+        source=source_of(request),
+        schema=choices.schema,
+        k=size if size is not None and size >= 2 else chosen_size(choices, "k", SMALLEST_K),
+        levels=tuple(level or 0 for level in levels),
+    )
+
+
+async def use_levels(request: Request) -> Response:
+    """Choose the method that recodes at the levels that are shown."""
+    form, visitor = await form_of(request), visitor_of(request)
+    job = await ask_worker(request, _walk(request, form.one("k"), form.one("at")))
+    view: LatticeView | None = job.result
+    if view is None or not form.one("at"):
+        raise RequestError("The levels must be looked at before they are used.", fix="the page of levels")
+    levels = {column.name: level for column, level in zip(view.columns, view.node.levels, strict=True)}
+    options = {"k": view.k, "levels": levels, "suppress": min(1.0, round(view.node.suppressed + 0.0005, 3))}
+    options = options if view.node.suppressed else {**options, "suppress": 0.0}
+    make_method("recode", **options)
+    visitor.history.change(Message("levels of recoding"), method="recode", options=options)
+    return redirect_to("/run")
 
 
 # The fourth step: what should stay accurate.

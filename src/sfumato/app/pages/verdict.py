@@ -13,7 +13,6 @@ from starlette.responses import Response
 from sfumato.app.choices import Choices, Message
 from sfumato.app.pages.frame import (
     Form,
-    ask_for_columns,
     ask_worker,
     form_of,
     redirect_to,
@@ -22,7 +21,6 @@ from sfumato.app.pages.frame import (
     show_progress,
     source_of,
     visitor_of,
-    wait_for,
 )
 from sfumato.app.pages.runs import begin_run, command_of, python_of, run_of
 from sfumato.app.run_tasks import FoundImprovement, ImproveRelease, SuggestCoarser, WriteEvidence
@@ -35,9 +33,7 @@ from sfumato.params import strength_of
 from sfumato.report.picture import HEIGHT, WIDTH
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
-from sfumato.sources.derived_columns import DerivedColumn
 
-LONG_WAIT = 30.0  # seconds that a click waits for the table to be looked at
 LONGEST_TEXT = 500  # characters of a recipient or a purpose
 
 
@@ -159,18 +155,19 @@ async def change_and_run(request: Request) -> Response:
     else:
         await _coarsen(request, names)
     visitor.history.change(message, **vars(chosen))
-    await wait_for(await ask_for_columns(request), LONG_WAIT)
     await begin_run(request, attacked=True, rows_not_people=run.task.rows_not_people, key=run.task.key)
     return redirect_to("/run")
 
 
 async def _coarsen(request: Request, names: Sequence[str]) -> None:
     """Read the table again with coarser columns; a column that was made coarser before gets a new rule."""
+    from sfumato.sources.derived_columns import DerivedColumn
+
     source = source_of(request)
     kept = tuple(rule for rule in source.reading.derive if DerivedColumn.of(rule).name not in names)
     plain = replace(source, reading=replace(source.reading, derive=kept))
     before = {DerivedColumn.of(rule).name: rule for rule in source.reading.derive if rule not in kept}
-    job = await wait_for(visitor_of(request).jobs.ask(SuggestCoarser(source=plain, columns=tuple(names))), LONG_WAIT)
+    job = await ask_worker(request, SuggestCoarser(source=plain, columns=tuple(names)))
     rules = tuple(_twice(before.get(DerivedColumn.of(rule).name), rule) for rule in job.result or ())
     if not rules:
         raise RequestError(
@@ -183,6 +180,8 @@ async def _coarsen(request: Request, names: Sequence[str]) -> None:
 
 def _twice(before: str | None, rule: str) -> str:
     """Return the rule, with twice the width of the one before it, if there was one."""
+    from sfumato.sources.derived_columns import DerivedColumn
+
     known = None if before is None else DerivedColumn.of(before)
     if known is None or known.function != "steps":
         return rule
@@ -224,8 +223,8 @@ async def use_improvement(request: Request) -> Response:
     options = {name: value for name, value in found.options.items() if name != "keep" or not isinstance(value, list)}
     chosen: Choices = replace(run.choices, schema=_with_roles(run, roles), method=found.method, options=options)
     visitor_of(request).history.change(Message("improvement of run {run}", {"run": run.task.number}), **vars(chosen))
-    await wait_for(await ask_for_columns(request), LONG_WAIT)
-    await begin_run(request, attacked=True, rows_not_people=run.task.rows_not_people, key=run.task.key)
+    given = {"rows_not_people": run.task.rows_not_people, "key": run.task.key}
+    await begin_run(request, attacked=False, judged=found.judged, **given)  # another split could contradict it by luck
     return redirect_to("/run")
 
 
