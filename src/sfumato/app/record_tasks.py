@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 LARGEST_SET, MOST_SETS = 3, 500  # columns of a set that may single out a row, and sets that are tried
-MOST_RECORDS, MOST_REASONS, MOST_GROUPS, MOST_ROWS = 50, 4, 40, 12  # that are listed
+MOST_RECORDS, MOST_REASONS, MOST_GROUPS, MOST_ROWS = 30, 4, 30, 12  # that are listed
 MOST_MAPPED, MAPPED_ROWS, BINS = 30, 20_000, 8  # columns of the map, rows that it counts, and parts of a number's range
 SMALLEST_K = 5  # if no k was chosen
 
@@ -54,7 +54,8 @@ class Records:
     records: tuple[RiskyRecord, ...]
     singled_out: int  # rows with a reason
     is_complete: bool  # whether all sets of columns of this size were tried
-    groups: tuple[ViolatingGroup, ...]
+    groups: tuple[ViolatingGroup, ...]  # of several people
+    alone: int  # groups of one person
     violating: int  # groups in all
     people: int  # in them
 
@@ -80,7 +81,7 @@ class FindRecords(Task):
         labels = group_labels(fitted.table, list(quasi))
         sizes = np.bincount(labels)
         reasons, is_complete = _reasons(fitted.table, quasi, held)
-        ranked = sorted(reasons, key=lambda row: (-_score(reasons[row], len(quasi)), row))
+        ranked = sorted(reasons, key=lambda row: (len(reasons[row][0]), -_score(reasons[row], len(quasi)), row))
         groups = list(_violating(fitted.table, labels, sizes, sensitive, self.k, self.l))
         return Records(
             k=self.k,
@@ -92,7 +93,8 @@ class FindRecords(Task):
             ),
             singled_out=len(reasons),
             is_complete=is_complete,
-            groups=tuple(groups[:MOST_GROUPS]),
+            groups=tuple([group for group in groups if group.size > 1][:MOST_GROUPS]),
+            alone=sum(group.size == 1 for group in groups),
             violating=len(groups),
             people=sum(group.size for group in groups),
         )

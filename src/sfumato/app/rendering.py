@@ -81,7 +81,7 @@ def environment() -> jinja2.Environment:
     templates = report_environment(jinja2.PackageLoader("sfumato.app"), finalize=_escape_controls)
     templates.filters["add_line_breaks"] = lambda text: add_line_breaks(printable(str(text)))
     templates.filters["code"] = lambda text: code(printable(str(text)))
-    templates.filters.update(plain=say_plainly, advice=plain_advice, translated=_translated)
+    templates.filters.update(option=_option_text, plain=say_plainly, advice=plain_advice, translated=_translated)
     templates.globals.update(steps=STEPS, version=__version__)
     return templates
 
@@ -107,6 +107,15 @@ def plain_advice(fix: str | None) -> str:
     """
     parts = [part.strip().removeprefix("or ") for part in re.split(r";|, or ", fix or "")]
     return "; ".join(part for part in parts if part and not CODE.search(part))
+
+
+def _option_text(value: Any) -> str:
+    """Return the value of an option as people write it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_option_text(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_option_text, value))
+    return "–" if value is None else {True: "✓", False: "✗"}[value] if isinstance(value, bool) else str(value)
 
 
 @jinja2.pass_context

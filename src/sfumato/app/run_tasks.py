@@ -12,11 +12,13 @@ from sfumato.app.tasks import TableCache, Task
 if TYPE_CHECKING:
     from sfumato.comparison.records import Comparison
     from sfumato.recommendation.improve import ImprovementStep
+    from sfumato.release.assessment import Assessment
     from sfumato.release.composition import Composition
     from sfumato.release.manifest import Manifest
     from sfumato.release.release import Release
     from sfumato.report.contents import Contents
-    from sfumato.schema.schema import Schema
+    from sfumato.schema.pseudonyms import SecretKey
+    from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
 MADE, ATTACKED = 0.3, 0.9  # shares of the time of a run, about, when the release is made, and when it was attacked
@@ -49,6 +51,7 @@ class MakeRelease(Task):
     formats: tuple[str, ...] = ("csv",)
     language: str = "en"  # of the report
     key: str | None = None  # file with the secret key of pseudonyms and shifted dates; None: one that is kept nowhere
+    judged: Assessment | None = field(default=None, hash=False)  # that the search for an improvement found
     earlier: tuple[str, ...] = ()  # folders of the releases of the runs before
 
     def perform(self, held: TableCache) -> RunResult:
@@ -68,10 +71,10 @@ class MakeRelease(Task):
 
         def make_report(release: Release) -> Report:
             assert release.manifest is not None
-            assessed = release
+            assessed = replace(release, assessment=self.judged)
             if self.attacked:
                 held.report(MADE)
-                trials.append(compare(fitted, [method], strengths=1, jobs=1, seed=self.seed))
+                trials.append(compare(_unprepared(fitted), [method], strengths=1, jobs=1, seed=self.seed))
                 assessed = replace(release, assessment=trials[0].rows[0].assessment)
                 held.report(ATTACKED)
             shown.append((assessed, summarize(release)))
@@ -82,7 +85,7 @@ class MakeRelease(Task):
         searching = report_search(method, lambda now: held.report(of_all * now.share))
         folder = Folder(self.folder, self.formats, make_report=make_report, language=self.language)
         wanted: dict[str, Any] = {"method": searching, "seed": self.seed, "rows_not_people": self.rows_not_people}
-        wanted |= {"key": self.key if fitted.schema.needs_preparation else None}
+        wanted |= {"key": self._own_key() if fitted.schema.needs_preparation else None}
         made = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
         return RunResult(
             contents=contents(*shown[0]),
@@ -90,6 +93,12 @@ class MakeRelease(Task):
             trial=trials[0] if trials else None,
             together=self._compose(made),
         )
+
+    def _own_key(self) -> SecretKey:
+        """Return the key that the visitor gave, or a new one that is kept nowhere."""
+        from sfumato.schema.pseudonyms import SecretKey
+
+        return SecretKey.random() if self.key is None else SecretKey.read(self.key)
 
     def _compose(self, release: Release) -> Composition | None:
         """Return what this release and those before that make groups would tell, if all of them were given away."""
@@ -99,6 +108,12 @@ class MakeRelease(Task):
             return None
         before = [one for one in read_releases(self.earlier) if promised_groups(one) is not None]
         return compose([*before, release]) if before else None
+
+
+def _unprepared(fitted: FittedTable) -> FittedTable:
+    """Return the table without pseudonyms and shifts, which tell an attack nothing: identifiers are removed."""
+    columns = [replace(one, pseudonym=False, facts=None, shift=None) for one in fitted.schema.columns]
+    return replace(fitted, schema=replace(fitted.schema, columns=tuple(columns)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +126,7 @@ class FoundImprovement:
     options: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)  # of the columns that are released
     left_out: tuple[str, ...] = ()  # columns that must not be released
+    judged: Assessment | None = None  # on people who were kept out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +143,7 @@ class ImproveRelease(Task):
         from sfumato.methods.base import make_method
         from sfumato.recommendation.improve import improve
 
-        fitted = held.fit(self.source, self.schema)
+        fitted = _unprepared(held.fit(self.source, self.schema))
         found = improve(
             self.folder,
             fitted.table,
@@ -147,6 +163,7 @@ class ImproveRelease(Task):
             options=_given_options(manifest),
             roles={column.name: str(column.role) for column in manifest.columns},
             left_out=tuple(name for name in fitted.table.names if name not in known),
+            judged=found.release.assessment,
         )
 
 

@@ -263,6 +263,8 @@ def _texts(names: set[str]) -> list[str]:
 
 def _scale(release: Release, statistic: Statistic) -> float:
     columns, kinds = statistic.columns, release.table.kinds
+    if not columns:  # a count of all rows
+        return math.nan
     spelled = [part for name in columns for part in (interval_names(name) if is_interval(name, kinds) else (name,))]
     rows = release.table.thinned(spelled, MOST_ROWS)
     matrix = np.column_stack([Intervals.of(rows, name).midpoints for name in columns])

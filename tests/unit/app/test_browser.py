@@ -51,7 +51,7 @@ class Walk:
         self.name = name
 
     def look(self, page: str) -> None:
-        for width, dark in ((768, True), (1280, False)):
+        for width, dark in ((390, False), (768, True), (1280, False)):
             self.browser.resize(width, 1000, dark=dark)
             found = self.browser.run(f"(() => {{ {MEASURE} return found; }})()")
             assert found["scroll"] <= width, f"{page}: nothing is wider than the page"
@@ -131,6 +131,8 @@ def test_the_demo_table(server: Server, browser: Chromium, tmp_path):
     assert server.key not in browser.run("location.href"), "the key does not stay in the address"
     walk.look("open")
     browser.press("Open the demo table")
+    walk.look("preview")
+    walk.step("columns")
     walk.roles("sensitive", 4)
     assert "chosen by you" in browser.text()
     browser.press("↶ Undo")
@@ -138,8 +140,14 @@ def test_the_demo_table(server: Server, browser: Chromium, tmp_path):
     browser.press("↷ Redo")
     assert "chosen by you" in browser.text()
     walk.look("columns")
-    browser.click("tbody tr:nth-child(1) a")
+    browser.click("tbody tr:nth-child(1) a[href*='/tree']")
     walk.look("tree")
+    browser.go(f"{server.pages}/column?column=1")
+    walk.look("column")
+    browser.go(f"{server.pages}/records")
+    walk.look("records")
+    browser.go(f"{server.pages}/lattice?k=3")
+    walk.look("lattice")
     walk.step("risks")
     browser.fill("[name=population]", "1000000")
     browser.press("Set")
@@ -186,12 +194,14 @@ def test_a_messy_hospital_table_in_german(server: Server, browser: Chromium, tmp
     browser.choose_file("#file", table)
     browser.press("Hochladen und öffnen")
     assert "600 Zeilen und 12 Spalten" in browser.text()
+    walk.look("preview")
+    walk.step("columns")
     walk.look("columns")
     walk.roles("quasi", 2, 3, 4, 5, 6)
     walk.roles("sensitive", 9)
     walk.roles("other", 7, 8, 10)
     walk.roles("identifier", 0, 1, 11)
-    browser.click("tbody tr:nth-child(9) a")
+    browser.click("tbody tr:nth-child(9) a[href*='/tree']")
     walk.look("tree")
     browser.click("input[name=value]", leaves=False)
     browser.fill("[name=group]", "alle anderen")
@@ -238,6 +248,16 @@ def test_many_columns_are_taken_with_shift(server: Server, browser: Chromium):
     assert "4" in browser.text("[data-picked]")
     browser.press("select all", leaves=False)
     assert browser.run("document.querySelectorAll('input[name=column]:checked').length") == 12
+
+
+def test_an_error_keeps_what_was_typed(server: Server, browser: Chromium):
+    browser.go(f"{server.pages}/statistics")
+    browser.fill("[name=text]", "mean(nothing")
+    browser.click("button[value=text]", leaves=False)
+    wait_for(lambda: browser.has(".refused"))
+    assert browser.run("document.querySelector('[name=text]').value") == "mean(nothing"
+    assert browser.run("document.activeElement.classList.contains('refused')")
+    browser.errors.clear()  # that the answer was a refusal
 
 
 def test_the_console_is_heard(server: Server, browser: Chromium):

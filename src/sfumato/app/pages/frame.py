@@ -22,6 +22,7 @@ from sfumato.app.visitors import Visitor
 from sfumato.errors import RequestError, SfumatoError
 
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
+LONG_WAIT = 60.0  # seconds that a form waits for the table to be looked at
 PAGE = re.compile(
     r"/(open|open/preview|columns|column|tree|risks|statistics|method|run|runs|runs/\d+)"
 )  # addresses that show a page
@@ -153,8 +154,8 @@ async def wait_for(job: BackgroundJob, patience: float = PATIENCE) -> Background
 
 
 async def ask_worker(request: Request, task: Task) -> BackgroundJob:
-    """Ask the worker of the visitor, and wait a moment for the answer."""
-    return await wait_for(visitor_of(request).jobs.ask(task))
+    """Ask the worker of the visitor, and wait a moment for the answer; a form waits longer, or it would be lost."""
+    return await wait_for(visitor_of(request).jobs.ask(task), PATIENCE if request.method == "GET" else LONG_WAIT)
 
 
 def show_progress(request: Request, job: BackgroundJob) -> Response:

@@ -247,7 +247,7 @@ async def change_derived(request: Request) -> Response:
         if not chosen or "`" in form.one("name") + columns[chosen[0]].name:
             raise RequestError("A derived column needs a column, and a name without backticks.")
         column = columns[chosen[0]]
-        name = form.one("name") or (column.name if form.one("function") != "years" else "age")
+        name = form.one("name") or (f"{column.name}_age" if form.one("function") == "years" else column.name)
         rule = DerivedColumn(
             name=name, function=form.one("function"), column=column.name, argument=form.one("argument")
         )

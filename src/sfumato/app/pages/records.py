@@ -48,10 +48,8 @@ def _whole(choices: Choices, name: str, default: int) -> int:
 
 async def show_lattice(request: Request) -> Response:
     """Show one combination of levels, and the ones next to it."""
-    choices = visitor_of(request).choices
-    job = await ask_worker(
-        request, _walk(request, request.query_params.get("k", ""), request.query_params.get("at", ""))
-    )
+    given = request.query_params
+    job = await ask_worker(request, _walk(request, given.get("k", ""), given.get("at", "")))
     if job.state != "done":
         return show_progress(request, job)
     view: LatticeView = job.result

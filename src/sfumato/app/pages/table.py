@@ -25,7 +25,6 @@ from sfumato.app.pages.frame import (
     show_progress,
     source_of,
     visitor_of,
-    wait_for,
 )
 from sfumato.app.tasks import ALPHA, Examine, MeasureRisks, ShownTree, ShowTree, ShowValues
 from sfumato.errors import OptionError, RequestError, SchemaError
@@ -48,7 +47,6 @@ MEANINGS = {  # what each role does, as buttons say it
     Role.HOUSEHOLD: "remove it, and tell the risk of people who live together",
     Role.WEIGHT: "a sampling weight",
 }
-LONG_WAIT = 30.0  # seconds that a change waits for the table to be looked at
 FUNCTIONS = {  # by which a column can be computed from another one
     "years": "age at a day",
     "year": "year of a date",
@@ -124,7 +122,7 @@ async def _change_kind(request: Request, form: Form, schema: Schema, names: Sequ
 
 async def _change_schema(request: Request, message: Message, schema: Schema) -> None:
     """Change the schema, unless the table does not fit it: then an error says why, and the choices stay."""
-    trial = await wait_for(visitor_of(request).jobs.ask(Examine(source=source_of(request), schema=schema)), LONG_WAIT)
+    trial = await ask_worker(request, Examine(source=source_of(request), schema=schema))
     if trial.failure is not None:
         raise SchemaError(trial.failure.message, found=trial.failure.found, fix=trial.failure.fix)
     visitor_of(request).history.change(message, schema=schema)

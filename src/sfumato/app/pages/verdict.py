@@ -13,7 +13,6 @@ from starlette.responses import Response
 from sfumato.app.choices import Choices, Message
 from sfumato.app.pages.frame import (
     Form,
-    ask_for_columns,
     ask_worker,
     form_of,
     redirect_to,
@@ -22,7 +21,6 @@ from sfumato.app.pages.frame import (
     show_progress,
     source_of,
     visitor_of,
-    wait_for,
 )
 from sfumato.app.pages.runs import begin_run, command_of, python_of, run_of
 from sfumato.app.run_tasks import FoundImprovement, ImproveRelease, SuggestCoarser, WriteEvidence
@@ -37,7 +35,6 @@ from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.sources.derived_columns import DerivedColumn
 
-LONG_WAIT = 30.0  # seconds that a click waits for the table to be looked at
 LONGEST_TEXT = 500  # characters of a recipient or a purpose
 
 
@@ -159,7 +156,6 @@ async def change_and_run(request: Request) -> Response:
     else:
         await _coarsen(request, names)
     visitor.history.change(message, **vars(chosen))
-    await wait_for(await ask_for_columns(request), LONG_WAIT)
     await begin_run(request, attacked=True, rows_not_people=run.task.rows_not_people, key=run.task.key)
     return redirect_to("/run")
 
@@ -170,7 +166,7 @@ async def _coarsen(request: Request, names: Sequence[str]) -> None:
     kept = tuple(rule for rule in source.reading.derive if DerivedColumn.of(rule).name not in names)
     plain = replace(source, reading=replace(source.reading, derive=kept))
     before = {DerivedColumn.of(rule).name: rule for rule in source.reading.derive if rule not in kept}
-    job = await wait_for(visitor_of(request).jobs.ask(SuggestCoarser(source=plain, columns=tuple(names))), LONG_WAIT)
+    job = await ask_worker(request, SuggestCoarser(source=plain, columns=tuple(names)))
     rules = tuple(_twice(before.get(DerivedColumn.of(rule).name), rule) for rule in job.result or ())
     if not rules:
         raise RequestError(
@@ -224,8 +220,8 @@ async def use_improvement(request: Request) -> Response:
     options = {name: value for name, value in found.options.items() if name != "keep" or not isinstance(value, list)}
     chosen: Choices = replace(run.choices, schema=_with_roles(run, roles), method=found.method, options=options)
     visitor_of(request).history.change(Message("improvement of run {run}", {"run": run.task.number}), **vars(chosen))
-    await wait_for(await ask_for_columns(request), LONG_WAIT)
-    await begin_run(request, attacked=True, rows_not_people=run.task.rows_not_people, key=run.task.key)
+    given = {"rows_not_people": run.task.rows_not_people, "key": run.task.key}
+    await begin_run(request, attacked=False, judged=found.judged, **given)  # another split could contradict it by luck
     return redirect_to("/run")
 
 
