@@ -75,7 +75,7 @@ def show(name: str) -> dict[str, Any]:
         release = method.release(patients, schema=schema, **({} if name.startswith("private") else {"seed": 1}))
     (PICTURES / f"{name}.svg").write_text(draw(patients, release), encoding="utf-8")
     given = ({"k": 5} if _takes_k(name) else {}) | dict(options)
-    shown = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    shown = ", ".join(f"{key}={value!r}" for key, value in given.items()).replace("'", '"')
     assert release.manifest is not None
     return {
         "call": f"release = sf.{type(method).__name__}({shown}).release(patients, schema=roles)",
