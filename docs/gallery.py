@@ -1,10 +1,10 @@
-"""Write ``gallery.md``: each method on the same 442 patients, with one picture, the call, and what it promises and keeps.
+"""Write ``gallery.md``: each method on the same 442 patients: a picture, the call, and what it promises and keeps.
 
     python docs/gallery.py              # all methods, and the page
     python docs/gallery.py boxes noise  # the pictures of some methods, and the page
 
-The patients are those of ``sfumato demo``. A picture shows body mass index and blood pressure: people of the original as
-pale points, what is released as dark points, lines or boxes. Facts of methods that were not asked for are kept in
+The patients are those of ``sfumato demo``. A picture shows body mass index and blood pressure: people of the original
+as pale points, what is released as dark points, lines or boxes. Facts of methods that were not asked for are kept in
 ``pictures/gallery/facts.json``.
 """
 
@@ -47,9 +47,10 @@ DECLARED = {
     "blood_pressure": {"role": "quasi", "domain": [60.0, 140.0]},
     **dict.fromkeys(("age", "sex", "progression"), "identifier"),
 }
-SAMPLED = {name: DECLARED[name] | {"tree": TREES[name]["tree"]} for name in ("bmi", "blood_pressure")} | dict.fromkeys(
-    ("age", "sex", "progression"), "identifier"
-)
+SAMPLED = {
+    **{name: DECLARED[name] | {"tree": TREES[name]["tree"]} for name in ("bmi", "blood_pressure")},
+    **dict.fromkeys(("age", "sex", "progression"), "identifier"),
+}
 # options that differ from the defaults, and the schema, of methods that need their own
 GIVEN: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "boxes": ({"k": 5, "keep": list(SHOWN)}, ROLES),
@@ -73,9 +74,8 @@ def show(name: str) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         release = method.release(patients, schema=schema, **({} if name.startswith("private") else {"seed": 1}))
     (PICTURES / f"{name}.svg").write_text(draw(patients, release), encoding="utf-8")
-    shown = ", ".join(
-        f"{key}={value!r}" for key, value in (({"k": 5} if _takes_k(name) else {}) | dict(options)).items()
-    )
+    given = ({"k": 5} if _takes_k(name) else {}) | dict(options)
+    shown = ", ".join(f"{key}={value!r}" for key, value in given.items()).replace("'", '"')
     assert release.manifest is not None
     return {
         "call": f"release = sf.{type(method).__name__}({shown}).release(patients, schema=roles)",
@@ -162,9 +162,10 @@ HEAD = """\
 
 Written by `python docs/gallery.py`; do not edit by hand.
 
-Each method on the same 442 patients, those of `sfumato demo`. Pale points are people of the original; dark points, lines
-and boxes are what is released. Two statistics are compared: from the original, and from the release, with the interval
-that the method guarantees where it guarantees one. `patients` is the table, and `roles` says which columns are protected.
+Each method on the same 442 patients, those of `sfumato demo`. Pale points are people of the original; dark points,
+lines and boxes are what is released. Two statistics are compared: from the original, and from the release, with the
+interval that the method guarantees where it guarantees one. `patients` is the table, and `roles` says which columns are
+protected.
 """
 
 

@@ -16,7 +16,8 @@ import sfumato
 from sfumato.measures.registry import MEASURES
 from sfumato.methods.base import BUILT_IN, method_class
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from architecture_page import architecture_page, picture
 from command_page import commands_page

@@ -27,7 +27,7 @@ class Balanced(HTMLParser):
         self.text = ""
 
     def handle_starttag(self, tag, attrs):
-        self.open += [] if tag == "br" else [tag]
+        self.open += [] if tag in ("br", "wbr") else [tag]
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

@@ -260,10 +260,17 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Show the maps of risk and utility and all trials in a notebook; no cells."""
-        from sfumato.comparison.page import map_context
         from sfumato.report.notebook import render
 
-        return render("comparison", cells=_cells, **map_context(self))
+        risks = {"against people who never took part": "reference_risk", "by the worst attack": "attack_risk"}
+        numbered = list(enumerate(self.rows, 1))
+        maps = {
+            title: [
+                (number, row, row.utility, getattr(row, risk)) for number, row in numbered if row.losses is not None
+            ]
+            for title, risk in risks.items()
+        }
+        return render("comparison", comparison=self, numbered=numbered, maps=maps, cells=_cells)
 
 
 def non_dominated(losses: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -342,7 +342,7 @@ class ReleasedFrames:
         """Show verdict, promises, distributions and columns in a notebook; no cells."""
         from sfumato.report.notebook import show_release
 
-        return show_release(self)
+        return show_release(self)  # type: ignore[arg-type]  # a Release, the only one with these frames
 
     def __repr__(self) -> str:
         origin = f"{self.manifest.method}; {self.manifest.guarantee}" if self.manifest else "without a manifest"

@@ -47,7 +47,7 @@ NOT_TRIED = "No attack of this kind was tried: assess the release, or say why no
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recount:
+class FigureRecount:
     """How figures are counted again: in words, and as SQL for DuckDB alone where the released rows show them."""
 
     mark: str  # by which sentences name it, such as "R1"
@@ -89,7 +89,7 @@ class EvidencePack:
         SHA-256 of the released table, and of what.
     findings : tuple of LegalFinding
         What was found, for each text of the law.
-    recounts : tuple of Recount
+    recounts : tuple of FigureRecount
         How each sentence is counted again: in words, and as SQL for DuckDB alone.
     questions : tuple of str
         What no program can know; each has a line to sign.
@@ -114,7 +114,7 @@ class EvidencePack:
     checksum: str
     checksum_of: str
     findings: tuple[LegalFinding, ...]
-    recounts: tuple[Recount, ...]
+    recounts: tuple[FigureRecount, ...]
     questions: tuple[str, ...]
     language: str
     _report: Contents
@@ -192,7 +192,7 @@ def _checksum(release: Release, manifest: Manifest) -> tuple[str, str]:
     ), "the rows as comma-separated text; it is in the metadata of the Parquet file"
 
 
-def _recounts(report: Contents, manifest: Manifest, kinds: Mapping[str, Kind]) -> dict[str, Recount]:
+def _recounts(report: Contents, manifest: Manifest, kinds: Mapping[str, Kind]) -> dict[str, FigureRecount]:
     """Return how everything is counted again, by what it is about."""
     path = PARQUET if not any(name.startswith(f"{PARQUET}/") for name in manifest.files) else f"{PARQUET}/*.parquet"
     rows = ReleasedRows(path=path, kinds=kinds)
@@ -204,7 +204,7 @@ def _recounts(report: Contents, manifest: Manifest, kinds: Mapping[str, Kind]) -
     ways |= {STATED: (f"read it in {MANIFEST}", ())}
     ways |= {ATTACKED: (f"`sfumato assess FILE DIR --reference OTHERS`, and {NUMBERS}", ())}
     return {
-        key: Recount(mark=f"R{number}", how=how, sql=_risk_in_sql(rows, columns) if columns else "")
+        key: FigureRecount(mark=f"R{number}", how=how, sql=_risk_in_sql(rows, columns) if columns else "")
         for number, (key, (how, columns)) in enumerate(ways.items(), 1)
     }
 
