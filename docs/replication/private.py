@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from boxes import adult
 
 import sfumato as sf
+from boxes import adult
 from sfumato.release.release import Release
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
