@@ -11,7 +11,7 @@ from sfumato.app.tasks import TableCache, Task
 
 if TYPE_CHECKING:
     from sfumato.comparison.records import Comparison
-    from sfumato.recommendation.improve import ImprovementStep
+    from sfumato.recommendation.changes import ImprovementStep
     from sfumato.release.assessment import Assessment
     from sfumato.release.composition import Composition
     from sfumato.release.manifest import Manifest

@@ -151,7 +151,7 @@ class PairSelection:
 
         Which pairs are looked at does not depend on the people.
         """
-        measured = {one.clique for one in (*self.measurements, *self.zeros)}
+        measured = {one.clique for one in self.measurements} | {one.clique for one in self.zeros}
         tree, pairs = self.fitted.calibrated.tree, self.pairs
         if len(pairs) > MOST_CANDIDATES:
             drawn = self.generator.choice(len(pairs), MOST_CANDIDATES, replace=False)

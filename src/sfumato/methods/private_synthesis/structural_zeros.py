@@ -147,7 +147,8 @@ def find_zeros(columns: Sequence[MeasuredColumn], conditions: Sequence[Condition
         if count_tree_cells(sizes, [*(one.clique for one in zeros), clique]) > MOST_CELLS:
             continue
         truth = _combine(condition, columns, places, clique)
-        zeros.append(StructuralZero(clique, 1.0 - np.broadcast_to(truth, [sizes[one] for one in clique])))
+        possible = np.asarray(1.0 - np.broadcast_to(truth, [sizes[one] for one in clique]), dtype=np.float64)
+        zeros.append(StructuralZero(clique, possible))
     if any(not one.possible.any() for one in zeros):
         raise OptionError("What never occurs must leave something that can.", found="a condition that always holds")
     return tuple(zeros)
