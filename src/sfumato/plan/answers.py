@@ -60,12 +60,6 @@ class ReleasedWidths:
         ends = outer_end(min, self.low, other.low), outer_end(max, self.high, other.high)
         return ReleasedWidths(self.ranges + other.ranges, self.widths + other.widths, *ends)
 
-    @property
-    def share(self) -> float:
-        """Mean width of a range, as a share of the whole; NaN if there is no range, or if all of them are one point."""
-        whole = self.high - self.low
-        return self.widths / self.ranges / whole if self.ranges and whole > 0.0 else math.nan
-
 
 @dataclass(frozen=True, repr=False)
 class ReleasedSets:
@@ -84,9 +78,3 @@ class ReleasedSets:
             self.members + other.members,
             self.values | other.values,
         )
-
-    @property
-    def share(self) -> float:
-        """Mean share of the values that a set leaves open; NaN if there is a single value."""
-        open_share = self.any_rows + self.members / max(len(self.values) - 1, 1)
-        return open_share / self.rows if self.rows and (len(self.values) > 1 or open_share) else math.nan

@@ -19,6 +19,7 @@ from sfumato.table.intervals import BOX, Intervals, interval_names, is_interval,
 from sfumato.table.kinds import Kind
 
 if TYPE_CHECKING:
+    from sfumato.plan.answers import ReleasedSets, ReleasedWidths
     from sfumato.plan.questions import Question
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import Estimate
@@ -70,9 +71,21 @@ def usefulness(release: Release, estimates: Sequence[Estimate]) -> Usefulness:
 def column_spreads(release: Release) -> dict[str, float]:
     """Return the mean share of its range, from 0 to 1, that a cell of each generalized column covers."""
     answers, questions = release.answers(report_questions(release)), report_questions(release)
-    found = {one.column: answers[one].share for one in questions if isinstance(one, SpreadOf)}
-    found |= {one.column: answers[one].share for one in questions if isinstance(one, SetsOf)}
+    found = {one.column: _mean_width(answers[one]) for one in questions if isinstance(one, SpreadOf)}
+    found |= {one.column: _left_open(answers[one]) for one in questions if isinstance(one, SetsOf)}
     return {name: found[name] for name in release.names if not math.isnan(found.get(name, math.nan))}
+
+
+def _mean_width(ranges: ReleasedWidths) -> float:
+    """Return the mean width of a range as a share of the whole; NaN without ranges, or if all of them are one point."""
+    whole = ranges.high - ranges.low
+    return ranges.widths / ranges.ranges / whole if ranges.ranges and whole > 0.0 else math.nan
+
+
+def _left_open(sets: ReleasedSets) -> float:
+    """Return the mean share of the values that a set leaves open; NaN if there is a single value."""
+    open_share = sets.any_rows + sets.members / max(len(sets.values) - 1, 1)
+    return open_share / sets.rows if sets.rows and (len(sets.values) > 1 or open_share) else math.nan
 
 
 def report_questions(release: Release) -> list[Question[Any]]:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.methods.discrete_noise import NoisyNumbers, largest_noise
-from sfumato.methods.options import reported_option, require_list
+from sfumato.methods.options import reported_option
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_boxes.cells import PrivateCells, cut_cells
 from sfumato.methods.private_boxes.moment_sums import MomentSet, MomentSums, moment_sets
@@ -24,7 +24,7 @@ from sfumato.methods.private_columns import (
     split_budget,
 )
 from sfumato.methods.private_method import FOUND, PrivateMethod
-from sfumato.params import Checked, OrNone
+from sfumato.params import Checked, OrNone, require_list
 from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.options import reported_option, require_list
+from sfumato.methods.options import reported_option
 from sfumato.methods.private_columns import Domain, NumberDomain, domains_of, find_domains, limit_rows, split_budget
 from sfumato.methods.private_method import FOUND, PrivateMethod
 from sfumato.methods.private_synthesis.attributes import attribute_of
@@ -36,7 +36,7 @@ from sfumato.methods.private_synthesis.structural_zeros import (
     find_zeros,
     read_conditions,
 )
-from sfumato.params import Checked, Choice, OrNone
+from sfumato.params import Checked, Choice, OrNone, require_list
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.statistics.conditions import base_columns
