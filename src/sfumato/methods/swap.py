@@ -138,7 +138,8 @@ class Swap(Method):
     )
     subset: float = reported_option(
         Probability(),
-        "Share of the rows that a subset has at least, for subset_means. It is a share: 0.1 means 10 % of the rows.",
+        "Share of the rows that a subset has at least, where means over subsets are limited. It is a share: 0.1 means "
+        "10 % of the rows.",
         default=0.1,
         unit="share of the rows",
     )
