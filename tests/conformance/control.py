@@ -22,6 +22,10 @@ CASES |= {"swap ica": ("swap", {"basis": "ica"}), "noise density": ("noise", {"k
 CASES |= {
     "svd-swap forest": ("svd-swap", {"variant": "forest"}),
     "pica forest": ("pica", {"variant": "forest"}),
+    "pica charts": ("pica", {"pieces": "charts"}),
+    "svd-swap kernel": ("svd-swap", {"basis": "kernel"}),
+    "svd-swap distribution": ("svd-swap", {"decoding": "distribution"}),
+    "svd-swap branches": ("svd-swap", {"trees": "branches"}),
     "swap correlations": ("swap", {"correlations": 0.5}),
     "synthesize unique rows": ("synthesize", {"rows": "unique"}),
 }

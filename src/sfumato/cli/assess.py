@@ -40,7 +40,7 @@ def assess(
         [], "--column", metavar="COLUMN", help="Column that the intruder knows; repeatable. All columns by default."
     ),
     metric: str = typer.Option(
-        "standardised", "--metric", help="Distance between rows: standardised, mahalanobis or mixed."
+        "standardised", "--metric", help="Distance between rows: standardised, mahalanobis, mixed or probability."
     ),
     knows: list[str] = options.KNOWS,
     worst: int = typer.Option(0, "--worst", min=0, metavar="N", help="List the N most exposed rows; keep them secret."),

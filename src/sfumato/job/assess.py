@@ -75,9 +75,10 @@ def assess(
     columns : sequence of str, optional
         Columns that the intruder is assumed to know, which are also the columns that are compared. Default: all
         columns, the strongest intruder.
-    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
+    metric : {"standardised", "mahalanobis", "mixed", "probability"}, default "standardised"
         Distance between rows: the root mean square difference of standardised columns; the same along principal
-        components of variance 1; or one in which every column of the table has the same weight.
+        components of variance 1; one in which every column of the table has the same weight; or one in which a
+        difference counts by how probable it is between two people.
     knows : mapping of str to precision, optional
         How precisely intruders know some columns: a period such as "year" for dates, the width of the intervals that
         they can tell apart for numbers, and the number of leading characters or a mapping to coarser values for text;

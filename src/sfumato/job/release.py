@@ -140,7 +140,7 @@ def release_and_assess(
         Roles of the columns; by default they are suggested.
     columns : sequence of str, optional
         Columns that the intruder is assumed to know. By default all columns.
-    metric : {"standardised", "mahalanobis", "mixed"}, default "standardised"
+    metric : {"standardised", "mahalanobis", "mixed", "probability"}, default "standardised"
         Distance between rows.
     knows : mapping of str to precision, optional
         How precisely intruders know some columns; see :func:`sfumato.assess`. Default: as the table has them.

@@ -140,10 +140,16 @@ def _say_knowledge(subject: MeasuredRelease) -> str:
 
 
 def _count_people(subject: MeasuredRelease, measure: Measure) -> tuple[Score, ...]:
-    """Take a measure; if a column tells people apart, one about people looks at one row of each."""
-    if subject.owners is None or not measure.of_people:
-        return tuple(measure(subject))
-    return tuple(replace(score, counted="people") for score in measure(subject.one_row_each))
+    """Take a measure; if a column tells people apart, one about people looks at one row of each.
+
+    In a table of very many columns, a measure that needs the matrix looks at some of them.
+    """
+    seen, told = subject, ""
+    if subject.is_wide and not measure.by_products:
+        seen, told = subject.narrow, f"; {len(subject.narrow.names):,} of {len(subject.names):,} columns"
+    if seen.owners is None or not measure.of_people:
+        return tuple(replace(score, note=score.note + told) for score in measure(seen))
+    return tuple(replace(score, counted="people", note=score.note + told) for score in measure(seen.one_row_each))
 
 
 def _number_of_people(subject: MeasuredRelease, counted: ComparedRows | None) -> int:

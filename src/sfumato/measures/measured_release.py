@@ -20,7 +20,7 @@ from sfumato.errors import OptionError, TableError
 from sfumato.kernels.eigenvectors import principal_axes
 from sfumato.randomness import Randomness
 from sfumato.schema.pseudonyms import distinct_people
-from sfumato.table.encoded_columns import CategoryEncoding, Logs, finite_numbers
+from sfumato.table.encoded_columns import OTHER, CategoryEncoding, Logs, finite_numbers, probability_name
 from sfumato.table.encoder import Encoder
 from sfumato.table.intervals import ANY, Intervals, is_interval, is_member, original_names, parse_set
 from sfumato.table.kinds import Kind
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
 
 Result = TypeVar("Result")
-Metric = Literal["standardised", "mahalanobis", "mixed"]
-METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed")
+Metric = Literal["standardised", "mahalanobis", "mixed", "probability"]
+METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed", "probability")
 
+WIDE_CELLS = 20_000_000  # of all matrices (160 MB), from which rows of more columns than rows are compared by products
+COLUMNS_AT_ONCE = 1000  # columns of wide tables whose matrices are in memory
 CATEGORIES = 100  # in a column with more categories, only the most common ones count in distances
 
 
@@ -149,13 +151,7 @@ class MeasuredRelease:
     @cached_property
     def released_matrix(self) -> NDArray[np.float64]:
         """The release as a matrix, with boxes at their midpoints."""
-        matrix = np.empty((self.released.rows, self.code.width))
-        for number in self.code.numbers:
-            number.encode(matrix, midpoints(self.released, number.name))
-        for category in self.code.categories:
-            category.encode(matrix, self.released)
-            _spread_sets(matrix, category, self.released)
-        return matrix
+        return _encode_released(self.code, self.released)
 
     @cached_property
     def reference_matrix(self) -> NDArray[np.float64] | None:
@@ -169,17 +165,18 @@ class MeasuredRelease:
 
     def points(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows of a matrix as points of the metric."""
-        return np.asarray(matrix * self.axes if self.axes.ndim == 1 else matrix @ self.axes)
+        known = as_shares(self.code, self.original_matrix, matrix) if self.metric == "probability" else matrix
+        return np.asarray(known * self.axes if self.axes.ndim == 1 else known @ self.axes)
 
     @cached_property
     def people(self) -> NDArray[np.float64]:
         """The original rows as points."""
-        return self.points(self.original_matrix)
+        return self._wide_points[0] if self.is_wide else self.points(self.original_matrix)
 
     @cached_property
     def rows(self) -> NDArray[np.float64]:
         """The released rows as points."""
-        return self.points(self.released_matrix)
+        return self._wide_points[1] if self.is_wide else self.points(self.released_matrix)
 
     @property
     def drawn_rows(self) -> NDArray[np.float64]:
@@ -189,7 +186,64 @@ class MeasuredRelease:
     @cached_property
     def others(self) -> NDArray[np.float64] | None:
         """The reference rows as points, or None."""
+        if self.reference is not None and self.is_wide:
+            return self._wide_points[2]
         return None if self.reference_matrix is None else self.points(self.reference_matrix)
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether rows are compared by their products, because their matrices would have too many columns."""
+        rows = sum(table.rows for table in (self.original, self.released, self.reference) if table is not None)
+        return self.code.width > rows and self.code.width * rows > WIDE_CELLS
+
+    @cached_property
+    def narrow(self) -> MeasuredRelease:
+        """The same with some columns, spread over all: as many as there are rows; itself if it is not wide."""
+        if not self.is_wide:
+            return self
+        places = np.unique(np.linspace(0, len(self.names) - 1, self.original.rows).astype(np.int64))
+        return replace(self, columns=tuple(self.names[place] for place in places))
+
+    @cached_property
+    def features(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The rows of original and release in coordinates with the products of the rows of their matrices."""
+        if not self.is_wide:
+            return self.original_matrix, self.released_matrix
+        original, released = self._with_products(weighted=False)[:2]
+        return original, released
+
+    @cached_property
+    def _wide_points(self) -> tuple[NDArray[np.float64], ...]:
+        """The points of original, release and reference, without their matrices."""
+        sides = self._with_products(weighted=self.metric in ("mixed", "probability"))
+        if self.metric == "standardised":
+            return tuple(side / np.sqrt(self.code.width) for side in sides)
+        return tuple(side @ principal_metric(sides[0]) for side in sides) if self.metric == "mahalanobis" else sides
+
+    def _with_products(self, *, weighted: bool) -> tuple[NDArray[np.float64], ...]:
+        """Return coordinates of the rows of all tables with the products of their matrices, a few columns at a time.
+
+        The products G of all rows are G = LLᵀ, so the rows of L have these products, and fewer coordinates than there
+        are rows. With ``weighted``, columns count as in the metric.
+        """
+        from scipy.linalg.lapack import dpstrf
+
+        tables = [self.original, self.released] + ([] if self.reference is None else [self.reference])
+        products, names = np.zeros(()), self.code.names
+        for start in range(0, len(names), COLUMNS_AT_ONCE):
+            code = self.code.part(names[start : start + COLUMNS_AT_ONCE])
+            before = code.encode(self.original)
+            sides = [before, _encode_released(code, self.released), *(code.encode(other) for other in tables[2:])]
+            if weighted:
+                share = np.sqrt(len(code.names) / len(names))
+                known = [as_shares(code, before, side) for side in sides] if self.metric == "probability" else sides
+                sides = [side * metric_axes(self.metric, code, before) * share for side in known]
+            rows = np.concatenate(sides)
+            products = products + rows @ rows.T
+        factor, order, rank, _ = dpstrf(products, lower=1, overwrite_a=1)
+        points = np.empty((len(factor), rank))
+        points[order - 1] = np.tril(factor)[:, :rank]
+        return tuple(np.split(points, np.cumsum([table.rows for table in tables])[:-1]))
 
     def once(self, compute: Callable[[MeasuredRelease], Result]) -> Result:
         """Return the result of ``compute``, which is computed once and shared by several measures."""
@@ -203,21 +257,47 @@ class MeasuredRelease:
         return self.randomness.stream(name)
 
 
+def as_shares(code: Encoder, like: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a matrix in which each number is the share of the rows of ``like`` with a lower one, ties half."""
+    shares = matrix.copy()
+    for number in code.numbers:
+        order = np.sort(like[:, number.position])
+        below, not_above = (np.searchsorted(order, matrix[:, number.position], side) for side in ("left", "right"))
+        shares[:, number.position] = (below + not_above) / (2.0 * len(order))
+    return shares
+
+
+def principal_metric(like: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the principal axes of rows, each scaled so that they have the variance 1 ÷ their number along it."""
+    axes = principal_axes(like - like.mean(axis=0))
+    values = axes.values / len(like)
+    real = values > 1e-9 * max(values.max(initial=0.0), np.finfo(float).tiny)
+    if not real.any():
+        return np.zeros((like.shape[1], 1))  # all people are equal
+    return np.asarray(axes.vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
+
+
 def metric_axes(metric: Metric, code: Encoder, like: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the weights of the matrix columns, or a matrix of axes, that turn Euclidean distance into the metric.
 
     ``"standardised"`` is TL (3.1): the root mean square difference over all columns of the matrix. ``"mahalanobis"`` is
     the same along the principal components, each scaled to variance 1. ``"mixed"`` gives every column of the table the
     same weight: a different category counts as much as a number that differs by √2 standard deviations, the root mean
-    square difference between two random people.
+    square difference between two random people. ``"probability"`` counts differences by how probable they are: numbers
+    differ by the share of the people who are between them, and a different category counts the more, the more seldom
+    two random people differ in that column (TL §6.3). Two random people differ equally in each column on average.
     """
     if metric == "mahalanobis":
-        axes = principal_axes(like - like.mean(axis=0))
-        values = axes.values / len(like)
-        real = values > 1e-9 * max(values.max(initial=0.0), np.finfo(float).tiny)
-        if not real.any():
-            return np.zeros(code.width)  # all people are equal
-        return np.asarray(axes.vectors[:, real] / np.sqrt(values[real] * max(1, int(real.sum()))))
+        return principal_metric(like)
+    if metric == "probability":
+        weights = np.ones(code.width)
+        for number in code.numbers:
+            weights[number.position] = np.sqrt(12.0)  # shares from 0 to 1, times this, have variance 1
+        for category in code.categories:
+            shares = (like[:, category.columns] > 0.0).mean(axis=0)
+            differing = max(1.0 - float((shares**2).sum()), 1.0 / max(1, len(like)))
+            weights[category.columns] = 0.5 / np.sqrt(differing)
+        return np.asarray(weights / np.sqrt(max(1, len(code.names))))
     if metric == "mixed":
         weights = np.ones(code.width)
         for category in code.categories:
@@ -259,6 +339,31 @@ def _require_rows(origin: NDArray[np.int64], people: int, rows: int) -> None:
             f"origin must contain rows of the original, from 0 to {people - 1:,}, or −1 for none.",
             found=f"{foreign:,} other numbers",
         )
+
+
+def _encode_released(code: Encoder, released: Table) -> NDArray[np.float64]:
+    """Return the columns of a release as a matrix, with boxes at their midpoints and sets spread over their members."""
+    matrix = np.empty((released.rows, code.width))
+    for number in code.numbers:
+        number.encode(matrix, midpoints(released, number.name))
+    for category in code.categories:
+        category.encode(matrix, released)
+        _spread_sets(matrix, category, released)
+        _read_probabilities(matrix, category, released)
+    return matrix
+
+
+def _read_probabilities(matrix: NDArray[np.float64], category: CategoryEncoding, released: Table) -> None:
+    """Set the indicators of a category whose probabilities p were released to 2p − 1; an intruder reads them, too."""
+    names = [probability_name(category.name, value) for value in category.values.to_pylist()]
+    hidden = [place for place, name in enumerate(names) if name not in released.kinds]
+    if len(hidden) == len(names):
+        return
+    other = probability_name(category.name, OTHER)
+    rest = released.numbers(other) if other in released.kinds else np.zeros(released.rows)
+    for place, name in enumerate(names):
+        own = rest / len(hidden) if place in hidden else released.numbers(name)
+        matrix[:, category.start + place] = 2.0 * own - 1.0
 
 
 def midpoints(released: Table, name: str) -> NDArray[np.float64]:

@@ -33,6 +33,7 @@ class Measure:
     in_samples: bool = False  # whether separate samples of original and release will do, as for means
     of_people: bool = False  # whether it looks at one row of each person; otherwise at all rows
     of_released_people: bool = False  # whether it needs one released row of each person, too
+    by_products: bool = False  # whether products or distances of rows will do, so that no matrix of columns is needed
     by_knowledge: bool = False  # whether it is an attack by what is known of a person, which may be less precise
 
     def __call__(self, subject: MeasuredRelease) -> Iterator[Score]:
@@ -45,10 +46,19 @@ class Measure:
 
 MEASURES: dict[str, Measure] = {
     "copies": Measure("privacy.copies", "copy_scores", tests=True, in_samples=True),
-    "prediction": Measure("privacy.prediction", "prediction_scores", of_people=True),
-    "reference": Measure("privacy.reference", "reference_scores", tests=True, of_people=True, of_released_people=True),
+    "prediction": Measure("privacy.prediction", "prediction_scores", of_people=True, by_products=True),
+    "reference": Measure(
+        "privacy.reference",
+        "reference_scores",
+        tests=True,
+        of_people=True,
+        of_released_people=True,
+        by_products=True,
+    ),
     "boxes": Measure("privacy.boxes", "box_scores", needs="boxes"),
-    "linkage": Measure("privacy.linkage", "linkage_scores", needs="origin", of_people=True, by_knowledge=True),
+    "linkage": Measure(
+        "privacy.linkage", "linkage_scores", needs="origin", of_people=True, by_products=True, by_knowledge=True
+    ),
     "fellegi-sunter": Measure(
         "privacy.attacks.fellegi_sunter", "fellegi_sunter_scores", needs="origin", of_people=True, by_knowledge=True
     ),
@@ -70,6 +80,7 @@ MEASURES: dict[str, Measure] = {
         needs="reference",
         tests=True,
         of_people=True,
+        by_products=True,
         by_knowledge=True,
     ),
     "inference": Measure(
@@ -102,5 +113,7 @@ MEASURES: dict[str, Measure] = {
     "losses": Measure("utility.losses", "loss_scores"),
     "propensity": Measure("utility.model_comparison", "propensity_scores", in_samples=True),
     "models": Measure("utility.model_comparison", "model_scores", in_samples=True),
-    "kernel-components": Measure("utility.kernel_components", "component_scores", tests=True, in_samples=True),
+    "kernel-components": Measure(
+        "utility.kernel_components", "component_scores", tests=True, in_samples=True, by_products=True
+    ),
 }

@@ -13,23 +13,36 @@ disclose it. A number that dominates this mean is left out of it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import CannotRelease
 from sfumato.methods.base import Method
 from sfumato.methods.options import logs_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS, RandomBlocks, RandomBlocksPlan, require_enough_rows
 from sfumato.params import Choice
+from sfumato.plan.claims.kept_statistics import ProbabilitiesAddUp
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
 from sfumato.plan.questions import DistinctIn, FactsOf
 from sfumato.plan.survey import Survey, count_blocks
-from sfumato.table.encoded_columns import NUMBER, Logs, NumberEncoding, class_probabilities, shares_of
+from sfumato.table.encoded_columns import (
+    NUMBER,
+    OTHER,
+    Logs,
+    NumberEncoding,
+    class_probabilities,
+    probability_name,
+    shares_of,
+)
 from sfumato.table.encoder import Encoder
+from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +51,14 @@ if TYPE_CHECKING:
 
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
-    from sfumato.table.table import Table
 
-Decoding = Literal["largest", "probability", "drawn"]
-DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn")
+Decoding = Literal["largest", "probability", "drawn", "distribution"]
+DECODINGS: tuple[Decoding, ...] = ("largest", "probability", "drawn", "distribution")
 
+Trees = Literal["ignored", "branches"]
+TREES: tuple[Trees, ...] = ("ignored", "branches")
+
+SHOWN = 5  # smallest number of rows of a value whose name is released as that of a column of probabilities
 CATEGORIES = 1000  # a column with more values than this holds names rather than categories
 
 
@@ -64,8 +80,18 @@ class MatrixMethod(Method):
     decoding: Decoding = reported_option(
         Choice(DECODINGS),
         'How a category is chosen from its perturbed indicators: the "largest" indicator; or at random, with '
-        'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn").',
+        'probabilities from the inverse logit of the indicators ("probability") or proportional to them ("drawn"). '
+        'With "distribution" the largest is chosen, and the probability of each value is released beside it, in '
+        'columns such as "city=Ulm"; values of fewer than five rows are together in "city=(other)".',
         default="largest",
+    )
+
+    trees: Trees = reported_option(
+        Choice(TREES),
+        'Whether the branches of a column with a tree have indicators beside those of its values ("branches"), so that '
+        "values of the same branch are similar and a category falls to the nearest branch and value, or every value "
+        'stands by itself ("ignored").',
+        default="ignored",
     )
 
     def setup(
@@ -79,6 +105,7 @@ class MatrixMethod(Method):
             logs=self.logs,
             decoding=self.decoding,
             atoms=self.splits_mixtures,
+            trees=self.trees,
             least_rows=least_rows,
         )
 
@@ -120,6 +147,35 @@ class MatrixSetup(RandomBlocks):
     encoder: Encoder
     schema: Schema
     decoding: Decoding
+    shown: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # places of values whose probability is released
+
+    @cached_property
+    def distributions(self) -> Mapping[str, tuple[str, ...]]:
+        """The columns of released probabilities, by column: those of the shown values, and that of all others."""
+        return {
+            category.name: tuple(
+                probability_name(category.name, category.values[place].as_py()) for place in self.shown[category.name]
+            )
+            + (
+                (probability_name(category.name, OTHER),)
+                if len(self.shown[category.name]) < len(category.values)
+                else ()
+            )
+            for category in self.encoder.categories
+            if category.name in self.shown
+        }
+
+    def with_distributions(self, released: Table, matrix: NDArray[np.float64]) -> Table:
+        """Return the released rows with the probabilities of the values that the indicators of a matrix stand for."""
+        columns, kinds = dict(zip(released.names, released.arrow.columns, strict=True)), dict(released.kinds)
+        for category in self.encoder.categories:
+            names = self.distributions.get(category.name, ())
+            shares = shares_of(matrix[:, category.columns])
+            shown = shares[:, list(self.shown.get(category.name, ()))]
+            for place, name in enumerate(names):
+                own = shown[:, place] if place < shown.shape[1] else 1.0 - shown.sum(axis=1)
+                columns[name], kinds[name] = pa.chunked_array([np.clip(own, 0.0, 1.0)]), Kind.CONTINUOUS
+        return Table(pa.table(columns), kinds)
 
     @cached_property
     def domains(self) -> Mapping[str, tuple[float, float]]:
@@ -166,11 +222,13 @@ def matrix_setup(
     logs: Logs = "auto",
     decoding: Decoding = "largest",
     atoms: bool = False,
+    trees: Trees = "ignored",
     least_rows: int = BLOCK_ROWS,
 ) -> MatrixSetup:
     """Return the setup of a plan that encodes all columns; blocks have at least ``least_rows`` rows on average.
 
-    With ``atoms``, values that many rows of a numeric column share are encoded by indicators.
+    With ``atoms``, values that many rows of a numeric column share are encoded by indicators; with ``trees``, so are
+    the branches of the trees that columns declare.
     """
     names = [column.name for column in schema.columns]
     require_enough_rows(survey)
@@ -182,22 +240,61 @@ def matrix_setup(
     answers = survey.ask(
         [*(FactsOf(name) for name in numeric), *(DistinctIn(name, at_most=CATEGORIES) for name in others)]
     )
+    distinct = {name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name) for name in others}
+    values = {name: one.values for name, one in distinct.items()}
     encoder = Encoder.fit(
         sample,
         logs=logs,
-        categories={
-            name: answers[DistinctIn(name, at_most=CATEGORIES)].require_complete(name).values for name in others
-        },
+        categories=values,
         facts={name: answers[FactsOf(name)] for name in numeric},
         atoms=atoms,
+        branches=_branches(schema, values) if trees == "branches" else None,
     )
-    return MatrixSetup(
+    shown = {name: tuple(np.flatnonzero(one.counts >= SHOWN).tolist()) for name, one in distinct.items()}
+    setup = MatrixSetup(
         encoder=encoder,
         schema=schema,
         randomness=randomness,
         blocks=count_blocks(survey, least_rows=least_rows),
         decoding=decoding,
+        shown=shown if decoding == "distribution" else {},
     )
+    _require_free(setup)
+    return setup
+
+
+def _require_free(setup: MatrixSetup) -> None:
+    """Raise if a column has the name of one that would hold probabilities."""
+    taken = sum(name in setup.encoder.names for names in setup.distributions.values() for name in names)
+    if taken:
+        raise CannotRelease(
+            'The names of columns of probabilities, such as "city=Ulm", must not be in use.',
+            found=f"{taken} in the table",
+            fix="rename these columns, or use another decoding",
+        )
+
+
+def _branches(schema: Schema, values: Mapping[str, pa.Array]) -> dict[str, NDArray[np.bool_]]:
+    """Return the branches of each column with a tree: for each node, which values are below it.
+
+    Nodes above one value only, and above all values, tell nothing. A missing value is in no branch.
+    """
+    from sfumato.schema.suggested_hierarchies import tree_for
+
+    found = {}
+    for name, own in values.items():
+        tree = tree_for(schema[name], own)
+        if tree is None:
+            continue
+        leaf = tree.positions(own, column=name)
+        levels = [
+            (leaf >= begin) & (leaf < end) for starts in tree.starts[1:] for begin, end in pairwise(starts.tolist())
+        ]
+        known = int((leaf >= 0).sum())
+        telling = [branch for branch in levels if 1 < int(branch.sum()) < known]
+        if telling:
+            found[name] = np.unique(np.array(telling), axis=0)
+    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,9 +326,11 @@ class MatrixPlan(RandomBlocksPlan):
 
     def decode_block(self, matrix: NDArray[np.float64], numbers: NDArray[np.float64], number: int) -> Table:
         """Return the table that the matrix and these numbers represent."""
-        generator = None if self.setup.decoding == "largest" else self.setup.randomness.stream(f"categories {number}")
+        is_drawn = self.setup.decoding in ("probability", "drawn")
+        generator = self.setup.randomness.stream(f"categories {number}") if is_drawn else None
         shares = class_probabilities if self.setup.decoding == "probability" else shares_of
-        return self.setup.encoder.decode(matrix, numbers=numbers, generator=generator, shares=shares)
+        released = self.setup.encoder.decode(matrix, numbers=numbers, generator=generator, shares=shares)
+        return self.setup.with_distributions(released, matrix) if self.setup.shown else released
 
     def outcome(self, released: Table, number: int) -> Outcome:
         """Return the released rows in random order."""
@@ -240,11 +339,10 @@ class MatrixPlan(RandomBlocksPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (
-            RowsAccountedFor(),
-            ColumnsAllowed(names=self.setup.encoder.names),
-            ValidCells(domains=self.setup.domains),
-        )
+        given = tuple(self.setup.distributions.values())
+        allowed = (*self.setup.encoder.names, *(name for names in given for name in names))
+        always = RowsAccountedFor(), ColumnsAllowed(names=allowed), ValidCells(domains=self.setup.domains)
+        return (*always, ProbabilitiesAddUp(distributions=given)) if given else always
 
     @property
     def notes(self) -> Mapping[str, object]:

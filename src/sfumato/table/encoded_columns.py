@@ -119,11 +119,17 @@ class CategoryEncoding:
     kind: Kind
     start: int  # column of the matrix that holds the first indicator
     values: pa.Array  # one indicator per value; the missing value, if there is one, is among them
+    branches: NDArray[np.bool_] | None = None  # (branches, values): one indicator per branch of a tree of the values
 
     @property
     def columns(self) -> slice:
-        """Columns of the matrix that hold the indicators."""
+        """Columns of the matrix that hold the indicators of values; those of branches follow."""
         return slice(self.start, self.start + len(self.values))
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the matrix."""
+        return len(self.values) + (0 if self.branches is None else len(self.branches))
 
     def encode(self, matrix: NDArray[np.float64], table: Table) -> None:
         """Write the column into the matrix; a value that the encoding does not know has no indicator."""
@@ -131,13 +137,27 @@ class CategoryEncoding:
         values = _same_text(coded.values, self.values.type)
         known = pc.index_in(values, value_set=_same_text(self.values, values.type), skip_nulls=False)
         indicator = known.fill_null(-1).to_numpy()[coded.codes]
-        matrix[:, self.columns] = -1.0
+        matrix[:, self.start : self.start + self.width] = -1.0
         rows = np.flatnonzero(indicator >= 0)
         matrix[rows, self.start + indicator[rows]] = 1.0
+        if self.branches is not None:
+            above = self.branches.T[indicator[rows]]
+            matrix[rows, self.columns.stop : self.start + self.width] = np.where(above, 1.0, -1.0)
+
+    def scores(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how well each value fits: its indicator, and those of the branches above it.
+
+        The value that fits best is that of the nearest valid row: all valid rows have the same length, so the nearest
+        one has the largest product with the indicators.
+        """
+        if self.branches is None:
+            return matrix[:, self.columns]
+        above = matrix[:, self.columns.stop : self.start + self.width]
+        return np.asarray(matrix[:, self.columns] + above @ self.branches)
 
     def largest(self, matrix: NDArray[np.float64]) -> pa.Array:
-        """Return the category with the largest indicator in each row."""
-        return self.values.take(pa.array(np.argmax(matrix[:, self.columns], axis=1)))
+        """Return the category with the largest indicator in each row, of branches and value together."""
+        return self.values.take(pa.array(np.argmax(self.scores(matrix), axis=1)))
 
     def sample(
         self,
@@ -292,6 +312,15 @@ def class_probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     odds = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
     probabilities: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
     return probabilities
+
+
+OTHER = "(other)"  # stands for all values that have no column of probabilities
+NO_CATEGORY = "(missing)"
+
+
+def probability_name(column: str, value: object) -> str:
+    """Return the name of the released column that holds the probabilities of a value."""
+    return f"{column}={NO_CATEGORY if value is None else value}"
 
 
 def finite_numbers(table: Table, name: str) -> NDArray[np.float64]:

@@ -1,9 +1,10 @@
 """Encode mixed columns as a numeric matrix, and decode the matrix (TL §2, §4.2.1).
 
 A number is standardised, after a logarithm if the column is positive and skewed. A category becomes one indicator per
-value: +1 for the value of the row and −1 for the others. A missing number is encoded as the mean, and an extra
-indicator column marks it; so are, if wanted, values that many rows share. A missing category is one more category.
-Cells that were not changed in the matrix decode to their original values.
+value: +1 for the value of the row and −1 for the others; if wanted, the branches of its tree have indicators as well.
+A missing number is encoded as the mean, and an extra indicator column marks it; so are, if wanted, values that many
+rows share. A missing category is one more category. Cells that were not changed in the matrix decode to their original
+values.
 
 A spectral method mixes rows of the matrix, so a mixed row must be decoded to the nearest valid record: the category
 with the largest indicator (or a random one, weighted by the indicators), whole numbers rounded, dates as dates.
@@ -55,6 +56,7 @@ class Encoder:
         categories: Mapping[str, pa.Array] | None = None,
         facts: Mapping[str, ColumnFacts] | None = None,
         atoms: bool = False,
+        branches: Mapping[str, NDArray[np.bool_]] | None = None,
     ) -> Encoder:
         """Fit centres, scales and categories.
 
@@ -63,6 +65,7 @@ class Encoder:
         of a column get an indicator. If the table is a sample, ``categories`` and ``facts`` describe the whole table:
         the values of categorical columns, and the extremes and missing cells of numeric columns. With ``atoms``, values
         that many rows of a numeric column share, such as zeros, get an indicator of their own.
+        ``branches`` are those of the trees of some columns: for each branch, which of the ``categories`` are in it.
         """
         require_logs(logs)
         table.require(logs if isinstance(logs, tuple) else ())
@@ -78,16 +81,21 @@ class Encoder:
             else:
                 values = (categories or {}).get(name)
                 values = category_values(table, name, categories_at_most) if values is None else values
-                category_encodings.append(
-                    CategoryEncoding(name=name, kind=table.kinds[name], start=width, values=values)
+                category = CategoryEncoding(
+                    name=name,
+                    kind=table.kinds[name],
+                    start=width,
+                    values=values,
+                    branches=(branches or {}).get(name),
                 )
-                width += len(values)
+                category_encodings.append(category)
+                width += category.width
         return cls(table.names, tuple(number_encodings), tuple(category_encodings))
 
     @property
     def width(self) -> int:
         """Number of columns of the matrix."""
-        return sum(number.width for number in self.numbers) + sum(len(code.values) for code in self.categories)
+        return sum(number.width for number in self.numbers) + sum(code.width for code in self.categories)
 
     @property
     def logged(self) -> tuple[str, ...]:
@@ -98,7 +106,7 @@ class Encoder:
         """Return the columns of the matrix that represent one column of the table."""
         for category in self.categories:
             if category.name == name:
-                return np.arange(category.columns.start, category.columns.stop)
+                return np.arange(category.start, category.start + category.width)
         number = next(number for number in self.numbers if number.name == name)
         return np.arange(number.position, number.position + number.width)
 
@@ -114,7 +122,7 @@ class Encoder:
         for category in self.categories:
             if category.name in chosen:
                 categories.append(replace(category, start=width))
-                width += len(category.values)
+                width += category.width
         return Encoder(tuple(names), tuple(numbers), tuple(categories))
 
     def encode(self, table: Table) -> NDArray[np.float64]:

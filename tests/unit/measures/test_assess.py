@@ -150,7 +150,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("metric", ["standardised", "mahalanobis", "mixed"])
+@pytest.mark.parametrize("metric", ["standardised", "mahalanobis", "mixed", "probability"])
 @pytest.mark.parametrize("name", ODD)
 def test_small_and_odd_tables_are_judged(name, metric):
     odd = ODD[name]

@@ -35,7 +35,7 @@ class TestPredict:
         assert found.ambiguity.max() == 0.0
 
     def test_takes_frames_any_k_and_any_metric(self, original, independent):
-        for metric in ("standardised", "mahalanobis", "mixed"):
+        for metric in ("standardised", "mahalanobis", "mixed", "probability"):
             found = predict(original.to_pandas(), independent.to_polars(), k=7, metric=metric)
             assert found.distance.shape == (400,)
             assert found.distance.min() > 0.0
@@ -176,6 +176,22 @@ class TestLinkage:
         assert linkage.by_distance.value == 1.0
         assert linkage.by_ambiguity.value == 0.5
         assert linkage.by_uncertainty.value == 1.0  # the other end serves as well
+
+    def test_a_model_of_all_three_tells_what_no_measure_tells_alone(self):
+        draw = np.random.default_rng(2)
+        distance, ambiguity = draw.uniform(-1, 1, (2, 1000))
+        correct = distance * ambiguity > 0.2  # neither tells anything without the other
+        found = Prediction(distance, ambiguity, draw.uniform(size=1000), np.arange(1000))
+        origin = np.where(correct, np.arange(1000), (np.arange(1000) + 1) % 1000)
+        linkage = match_rows(found, np.arange(1000), origin)
+        assert max(linkage.by_distance.value, linkage.by_ambiguity.value, linkage.by_uncertainty.value) < 0.6
+        assert linkage.by_all.value > 0.9
+
+    def test_the_model_learns_nothing_where_nothing_is_to_learn(self):
+        draw = np.random.default_rng(3)
+        found = Prediction(*draw.uniform(size=(3, 600)), np.arange(600))
+        origin = np.where(draw.random(600) < 0.1, np.arange(600), (np.arange(600) + 1) % 600)
+        assert match_rows(found, np.arange(600), origin).by_all.low < 0.5  # it is judged by people it has not seen
 
     def test_people_who_were_suppressed_do_not_count(self):
         found = Prediction(np.zeros(3), np.ones(3), np.ones(3), np.array([0, 1, 1]))

@@ -18,6 +18,7 @@ from sfumato.methods.microaggregate.clustering import (
     _two_extremes,
     fuzzy_groups,
     in_cells,
+    pair_groups,
     spanning_tree_groups,
     ward_groups,
 )
@@ -275,13 +276,58 @@ class TestGraphs:
         labels = grouping(points, 5)
         assert len(np.unique(np.column_stack([clump, labels]), axis=0)) == 6 == labels.max() + 1
 
-    @pytest.mark.parametrize("grouping", [spanning_tree_groups, ward_groups])
+    @pytest.mark.parametrize("grouping", [spanning_tree_groups, pair_groups, ward_groups])
     @pytest.mark.parametrize("rows", [8, 37, 700])
     def test_groups_have_k_to_2k_rows(self, grouping, rows, monkeypatch):
         monkeypatch.setattr("sfumato.methods.microaggregate.clustering.ALL_PAIRS", 300)
         points = np.random.default_rng(4).normal(size=(rows, 3)).round(1)  # some rows are equal
         sizes = np.bincount(in_cells(grouping, points, 4))
         assert sizes.min() >= 4 and sizes.max() < 8 and sizes.sum() == rows
+
+    def test_pairs_are_nearly_those_of_the_best_matching(self):
+        """The slow twin tries all matchings of ten rows."""
+
+        def best(rows):
+            if not rows:
+                return 0.0
+            first, *others = rows
+            return min(
+                error(points, np.array([first, one])) + best([row for row in others if row != one]) for one in others
+            )
+
+        for seed in range(5):
+            points = np.random.default_rng(seed).normal(size=(10, 2))
+            labels = pair_groups(points, 2)
+            assert np.bincount(labels).tolist() == [2] * 5
+            found = sum(error(points, np.flatnonzero(labels == one)) for one in range(5))
+            assert best(list(range(10))) - 1e-9 <= found <= 1.3 * best(list(range(10)))
+
+    def test_a_triangular_mesh_gives_the_groups_of_the_spanning_tree(self):
+        """TL §2.3.4: the longest edges of a mesh are removed, unless that leaves a group of fewer than k rows.
+
+        The slow twin does it with the Delaunay mesh. The shortest tree is a part of this mesh, and an edge that is no
+        part of the tree never connects two groups when its turn comes.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+        from scipy.spatial import Delaunay
+
+        points = np.random.default_rng(8).normal(size=(60, 2))
+        edges = np.unique(
+            np.sort(Delaunay(points).simplices[:, [[0, 1], [0, 2], [1, 2]]].reshape(-1, 2), axis=1), axis=0
+        )
+        length = np.linalg.norm(points[edges[:, 0]] - points[edges[:, 1]], axis=1)
+        kept = np.ones(len(edges), dtype=bool)
+
+        def parts():
+            one, other = edges[kept].T
+            return connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(60, 60)), directed=False)[1]
+
+        for edge in np.argsort(-length):
+            kept[edge] = False
+            kept[edge] = np.bincount(parts()).min() < 4
+        mesh, tree = parts(), spanning_tree_groups(points, 4)
+        assert len(np.unique(np.column_stack([mesh, tree]), axis=0)) == mesh.max() + 1 == tree.max() + 1
 
     def test_ward_joins_what_adds_least(self):
         """The slow twin tries all pairs in every step."""

@@ -50,14 +50,28 @@ class Intruder:
 
     def points(self, subject: MeasuredRelease, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the rows of a matrix as points that the intruder compares, those of the metric if all is known."""
-        if self.scale == "standardised" and self.columns == subject.names:
+        if self._uses_metric(subject):
             return subject.points(matrix)
         return rescale(subject, matrix, self.scale)[:, self.places(subject)]
 
+    def sides(self, subject: MeasuredRelease) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return all people and all released rows as points that the intruder compares."""
+        if self._uses_metric(subject):
+            return subject.people, subject.rows
+        return self.points(subject, subject.original_matrix), self.points(subject, subject.released_matrix)
+
+    def _uses_metric(self, subject: MeasuredRelease) -> bool:
+        return self.scale == "standardised" and self.columns == subject.names
+
 
 def intruders(subject: MeasuredRelease) -> Iterator[Intruder]:
-    """Yield the intruders: all columns on each scale, the quasi-identifiers, and the columns that were not changed."""
+    """Yield the intruders: all columns on each scale, the quasi-identifiers, and the columns that were not changed.
+
+    In a table of very many columns there is only the first, because the others need the matrix.
+    """
     yield Intruder("all columns", subject.names)
+    if subject.is_wide:
+        return
     if any(number.logged for number in subject.code.numbers):
         yield Intruder("all columns", subject.names, "raw")
     if subject.code.numbers:

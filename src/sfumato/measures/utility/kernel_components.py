@@ -219,7 +219,7 @@ def component_scores(subject: MeasuredRelease) -> Iterator[Score]:
     """
     generator = subject.generator("kernel components")
     rows = min(TESTED_ROWS, subject.original.rows, subject.released.rows)
-    sides = (subject.original_matrix, subject.released_matrix)
+    sides = subject.features
     both = np.concatenate([side[generator.permutation(len(side))[:rows]] for side in sides])
     components = KernelComponents.of(both, generator=generator)
     projected = components.project(both)

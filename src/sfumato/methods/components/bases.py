@@ -15,8 +15,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BasisName = Literal["svd", "robust"]
-BASES: tuple[BasisName, ...] = ("svd", "robust")
+BasisName = Literal["svd", "robust", "kernel"]
+BASES: tuple[BasisName, ...] = ("svd", "robust", "kernel")
 
 NEGLIGIBLE = 1e-9  # a singular value below this share of the largest is a rounding error
 ICA_ROUNDS = 100  # normal data never converge, and any rotation of them will do

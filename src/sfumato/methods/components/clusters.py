@@ -9,6 +9,7 @@ clustered exactly. The cost per level is rows × landmarks instead of rows².
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -65,8 +66,8 @@ def exact(matrix: NDArray[np.float64], clusters: int, seed: int) -> NDArray[np.i
     """Cluster with all affinities: S = exp(−|x − y|²/2σ²), zero on the diagonal, normalised to D^(−½) S D^(−½)."""
     if clusters < 2:
         return np.zeros(len(matrix), dtype=np.int64)
-    affinity = _squared_distances(matrix, matrix)
-    affinity *= -0.5 / _scale_squared(affinity)
+    affinity = squared_distances(matrix, matrix)
+    affinity *= -0.5 / scale_squared(affinity)
     np.exp(affinity, out=affinity)
     np.fill_diagonal(affinity, 0.0)
     # a row without affinity to any other row gets its own direction; it is merged with the nearest cluster later
@@ -126,7 +127,7 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, generator: np.random
     landmarks × landmarks.
     """
     marks = matrix[generator.choice(len(matrix), LANDMARKS, replace=False)]
-    narrow = _scale_squared(_squared_distances(marks, marks))
+    narrow = scale_squared(squared_distances(marks, marks))
     blocks = range(0, len(matrix), BLOCK)
     gram, total = np.zeros((LANDMARKS, LANDMARKS)), np.zeros(LANDMARKS)
     for start in blocks:
@@ -144,7 +145,7 @@ def _by_landmarks(matrix: NDArray[np.float64], pieces: int, generator: np.random
 
 def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow: float) -> NDArray[np.float64]:
     """Return the affinities to the landmarks, normalised so that each row sums to one."""
-    affinity = _squared_distances(rows, marks)
+    affinity = squared_distances(rows, marks)
     affinity -= affinity.min(axis=1, keepdims=True)  # the nearest has affinity one, so that no row has only zeros
     affinity *= -0.5 / narrow
     np.exp(affinity, out=affinity)
@@ -152,12 +153,12 @@ def _to_landmarks(rows: NDArray[np.float64], marks: NDArray[np.float64], narrow:
     return affinity
 
 
-def _squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     squared: NDArray[np.float64] = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
     return np.maximum(squared, 0.0, out=squared)
 
 
-def _scale_squared(squared: NDArray[np.float64]) -> float:
+def scale_squared(squared: NDArray[np.float64]) -> float:
     """σ² of the affinity: the median squared distance between two different rows of a square table of distances."""
     step = -(-len(squared) // SCALE_ROWS)
     few = squared[::step, ::step]
@@ -190,6 +191,8 @@ def _k_means(points: NDArray[np.float64], clusters: int, seed: int) -> NDArray[n
 NEIGHBOURS = 5  # the k of ambiguity and uncertainty (TL §4.2.1)
 ROWS = 4000  # people that are examined
 STEP = 2**0.25  # ratio of successive sizes
+MOST_EXPECTED = 1e5  # with a single score nobody is hidden, however large a cluster is
+SCARCELY = 0.05  # degrees of freedom that are left of a single score
 LEVEL = 0.5  # a size is private if a shift of this size occurs by chance at least half of the time
 # Rows of the test, as in TL §5.2.1, so that it detects a shift of 5 % in distance and of 10 % in the other measures
 TEST_ROWS = {"distance": 1296, "ambiguity": 324, "uncertainty": 324}
@@ -220,30 +223,68 @@ class SizeChoice:
 def smallest_private_size(
     plan_of: Callable[[int], MatrixPlan], table: Table, setup: MatrixSetup, floor: int
 ) -> SizeChoice:
-    """Return the smallest size, at least ``floor``, at which no measure falls below the reference.
+    """Return a size, at least ``floor``, at which no measure falls below the reference, although one does at the next.
 
-    If no smaller size is private enough, it is the size of the whole sample.
+    Sizes are tried from the expected one on: larger ones until one is private, or smaller ones as long as they are. If
+    no size is private enough, it is that of the whole sample.
     """
     generator = setup.randomness.stream("cluster size")
     people = table if table.rows <= ROWS else table.take(generator.choice(table.rows, ROWS, replace=False))
     points = setup.encoder.encode(people) / np.sqrt(setup.encoder.width)
     reference = prediction_from_others(points, NEIGHBOURS)
-    size, rejected, below = float(floor), None, tuple[str, ...]()
-    while size < people.rows / 2:
+
+    def below(size: float) -> tuple[str, ...]:
         released = plan_of(round(size)).transform(people, 0).released
         rows = setup.encoder.encode(released) / np.sqrt(setup.encoder.width)
-        now_below = measures_below(prediction(points, rows, NEIGHBOURS), reference)
-        if not now_below:
-            break
-        rejected, below, size = round(size), now_below, size * STEP
-    whole = size >= people.rows / 2
+        return measures_below(prediction(points, rows, NEIGHBOURS), reference)
+
+    sizes = [float(floor)]
+    while sizes[-1] < people.rows / 2:
+        sizes.append(sizes[-1] * STEP)
+    del sizes[-1]  # it leaves a single cluster
+    place = max(0, bisect_right(sizes, expected_size(effective_dimension(points))) - 1)
+    failed: dict[int, tuple[str, ...]] = {}
+    while place < len(sizes) and (found := below(sizes[place])):
+        failed[place], place = found, place + 1
+    while not failed and 0 < place < len(sizes):
+        if found := below(sizes[place - 1]):
+            failed[place - 1] = found
+        else:
+            place -= 1
+    last = max(failed, default=None)
     return SizeChoice(
-        size=table.rows if whole else round(size),
+        size=table.rows if place == len(sizes) else round(sizes[place]),
         examined=people.rows,
-        largest_rejected=rejected,
-        below=below,
-        whole=whole,
+        largest_rejected=None if last is None else round(sizes[last]),
+        below=() if last is None else failed[last],
+        whole=place == len(sizes),
     )
+
+
+def effective_dimension(matrix: NDArray[np.float64]) -> float:
+    """Return (Σλ)² ÷ Σλ² of the eigenvalues λ of the covariance: their number if they are equal, and at least 1."""
+    centred = matrix - matrix.mean(axis=0)
+    products = centred @ centred.T if len(centred) < centred.shape[1] else centred.T @ centred
+    squares = float((products**2).sum())
+    return float(np.trace(products)) ** 2 / squares if squares > 0.0 else 1.0
+
+
+def expected_size(dimension: float) -> int:
+    """Return the smallest cluster size at which distances are expected to be those of people outside.
+
+    Swapped in a cluster of m rows, each of the d scores of a person comes to one row, which then has this score. The
+    nearest of m rows without such a score is as near as one of m is: F(ε; d) = 1/m for a χ² distribution with d
+    degrees of freedom. A row with one such score is as near with probability F(ε; d − 1). So there are on average
+    (d/m)(m·F(ε; d − 1) − 1) more rows within ε than without the person, and the distribution of the distance shifts
+    by 1/e of that.
+    """
+    from scipy.special import gammainc, gammaincinv
+
+    allowed = np.sqrt(-np.log(LEVEL) / TEST_ROWS["distance"])  # a larger shift is no chance, see measures_below
+    sizes = np.geomspace(2.0, MOST_EXPECTED, 1000)
+    within = gammainc(max(dimension - 1.0, SCARCELY) / 2.0, gammaincinv(dimension / 2.0, 1.0 / sizes))
+    shift = dimension / sizes * (sizes * within - 1.0) / np.e
+    return int(np.ceil(sizes[np.argmax(shift <= allowed)])) if (shift <= allowed).any() else int(MOST_EXPECTED)
 
 
 def measures_below(measured: Prediction, reference: Prediction) -> tuple[str, ...]:

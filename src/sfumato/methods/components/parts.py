@@ -21,6 +21,7 @@ from sfumato.methods.components.clusters import Clustering, side_by_side
 from sfumato.methods.components.restore import Marginals, with_marginals, with_shares
 from sfumato.methods.matrix import MatrixPlan, Ranges, impute
 from sfumato.table.groups import rows_by_label
+from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -115,12 +116,14 @@ class ComponentsPlan(MatrixPlan):
 
         wide = WideBlock(block, self.setup.encoder, self.setup.randomness, number)
         columns: dict[str, pa.ChunkedArray] = {}
+        kinds: dict[str, Kind] = {}
         altered = wide.alter(lambda points: self.swap_components(points, points, number))
         for place, part in enumerate(altered, 1):
             own = replace(self, setup=replace(self.setup, encoder=part.encoder))
             released = own.release_part(block, part.before, part.after, number + place * self.blocks)
             columns.update(zip(released.names, released.arrow.columns, strict=True))
-        return self.outcome(Table(pa.table(columns), {name: block.kinds[name] for name in columns}), number)
+            kinds.update(released.kinds)
+        return self.outcome(Table(pa.table(columns), kinds), number)
 
     def release_part(self, block: Table, before: Array, after: Array, number: int) -> Table:
         """Return the columns of this plan's encoder, from their part of a wide matrix."""

@@ -79,7 +79,7 @@ def with_shares(
     shared = changed.copy()
     for category in () if only_mixtures else code.categories:
         place = category.columns
-        shared[:, place] += _offsets(changed[:, place], (like[:, place] > 0.0).sum(axis=0))
+        shared[:, place] += _offsets(category.scores(changed), (like[:, place] > 0.0).sum(axis=0))
     for number in code.numbers:
         if number.atoms or (number.width > 1 and not only_mixtures):
             place = number.indicators

@@ -81,22 +81,23 @@ class WideBlock:
         names = self.encoder.names
         return [self.encoder.part(names[at : at + COLUMNS_AT_ONCE]) for at in range(0, len(names), COLUMNS_AT_ONCE)]
 
-    def filled(self, predictors: Array) -> Iterator[Array]:
-        """Return the parts of the matrix with a drawn number in each row that has none; the same whenever asked."""
+    def filled(self, predictors: Array) -> Iterator[tuple[Array, Array]]:
+        """Return the parts of the matrix, and each with a drawn number in rows that have none; always the same."""
         for place, encoder in enumerate(self.encoders):
             generator = self.randomness.stream(f"imputation {self.number}, part {place}")
-            yield impute(encoder.encode(self.table), encoder, generator, predictors)
+            part = encoder.encode(self.table)
+            yield part, impute(part, encoder, generator, predictors)
 
     def alter(self, alter: Callable[[Array], Array]) -> Iterator[AlteredPart]:
         """Alter the points of the rows, and return the parts of the matrix that follow from them, one by one."""
         points = RowPoints.of(encoder.encode(self.table) for encoder in self.encoders)
         predictors = points.leading
         if any(number.width > 1 for number in self.encoder.numbers):
-            points = RowPoints.of(self.filled(predictors))
+            points = RowPoints.of(filled for _, filled in self.filled(predictors))
         back = points.way_back(alter(points.points))
-        for encoder, filled in zip(self.encoders, self.filled(predictors), strict=True):
+        for encoder, (part, filled) in zip(self.encoders, self.filled(predictors), strict=True):
             centre = filled.mean(axis=0)
-            yield AlteredPart(encoder, encoder.encode(self.table), back @ (filled - centre) + centre)
+            yield AlteredPart(encoder, part, back @ (filled - centre) + centre)
 
 
 @dataclass(frozen=True, repr=False)

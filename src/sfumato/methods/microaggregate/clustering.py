@@ -1,7 +1,7 @@
-"""Groups of at least k rows by clustering: fuzzy c-means, a spanning tree, and Ward's method (TL §2.3.4).
+"""Groups of at least k rows by clustering: fuzzy c-means, a spanning tree, pairs, and Ward's method (TL §2.3.4).
 
-A spanning tree and Ward's method need the distances of all pairs of rows. A table of more than ALL_PAIRS rows is first
-cut into cells. Groups of 2k rows or more that they leave are divided by MDAV.
+A spanning tree, pairs and Ward's method need the distances of all pairs of rows. A table of more than ALL_PAIRS rows is
+first cut into cells. Groups of 2k rows or more that they leave are divided by MDAV.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ALL_PAIRS = 2000  # largest number of rows of which all distances are computed
 CLUSTERS = 8  # largest number of clusters of one step
 ROUNDS = 20  # updates of centres and memberships
+ROUNDING = 1e-12  # relative: an exchange must save more than rounding errors
 FUZZINESS = 1.5  # m: 1 is k-means, and the larger, the more all rows belong to all clusters
 
 
@@ -121,6 +122,55 @@ def spanning_tree_groups(matrix: Matrix, k: int) -> Labels:
     for row in order:
         label[row] = row if parent[row] < 0 else label[parent[row]]
     return np.unique(label, return_inverse=True)[1].astype(np.int64)
+
+
+def pair_groups(matrix: Matrix, k: int) -> Labels:
+    """Match rows in pairs, then the pairs in pairs, until all groups have k rows (Domingo-Ferrer and others).
+
+    A matching costs the squared error that it adds. It starts from the cheapest pairs and exchanges partners between
+    two pairs until no exchange is cheaper. A row without partner joins the group where that adds least.
+    """
+    labels = np.arange(len(matrix))
+    while True:
+        sizes = np.bincount(labels).astype(np.float64)
+        small = np.flatnonzero(sizes < k)
+        if not small.size or len(sizes) == 1:
+            return labels
+        centres = np.column_stack([np.bincount(labels, weights=column) / sizes for column in matrix.T])
+        joined = np.arange(len(sizes))
+        if small.size == 1:
+            joined[small[0]] = _partner(centres, sizes, int(small[0]), k)[0]
+        else:
+            cost = np.array([_costs(centres, sizes, int(group), k)[small] for group in small])
+            for one, other in _match(cost):
+                joined[small[one]] = small[other]
+        labels = np.unique(joined[labels], return_inverse=True)[1].astype(np.int64)
+
+
+def _match(cost: Matrix) -> Labels:
+    """Return disjoint pairs of rows of a symmetric matrix of costs, of which no two can be exchanged for less."""
+    left, pairs = np.ones(len(cost), dtype=bool), []
+    above = np.triu_indices(len(cost), 1)
+    for place in np.argsort(cost[above], kind="stable"):
+        one, other = above[0][place], above[1][place]
+        if left[one] and left[other]:
+            left[[one, other]] = False
+            pairs.append((one, other))
+    first, second = np.array(pairs, dtype=np.int64).T
+    improved = True
+    while improved:
+        improved = False
+        for pair in range(len(first)):
+            one, other = first[pair], second[pair]
+            now = cost[one, other] + cost[first, second]
+            ways = np.array([cost[one, first] + cost[other, second], cost[one, second] + cost[other, first]])
+            ways[:, pair] = np.inf
+            way, partner = np.unravel_index(np.argmin(ways - now), ways.shape)
+            if ways[way, partner] < now[partner] * (1.0 - ROUNDING):
+                third, fourth = (first[partner], second[partner])[:: 1 if way == 0 else -1]
+                first[pair], second[pair], first[partner], second[partner] = one, third, other, fourth
+                improved = True
+    return np.column_stack([first, second])
 
 
 def ward_groups(matrix: Matrix, k: int) -> Labels:

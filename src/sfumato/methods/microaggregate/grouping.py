@@ -294,6 +294,12 @@ def _spanning_tree(matrix: NDArray[np.float64], k: int, generator: np.random.Gen
     return in_cells(spanning_tree_groups, matrix, k)
 
 
+def _pairs(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    from sfumato.methods.microaggregate.clustering import in_cells, pair_groups
+
+    return in_cells(pair_groups, matrix, k)
+
+
 def _ward(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
     from sfumato.methods.microaggregate.clustering import in_cells, ward_groups
 
@@ -314,6 +320,7 @@ GROUPINGS: Mapping[str, Callable[[NDArray[np.float64], int, np.random.Generator]
     "projection": _projection,
     "fuzzy": _fuzzy,
     "spanning-tree": _spanning_tree,
+    "pairs": _pairs,
     "ward": _ward,
 }
 

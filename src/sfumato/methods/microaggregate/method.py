@@ -189,8 +189,9 @@ class Microaggregate(Method):
         'to 2k − 1 rows; "tree": like "mdav" with neighbours from the nearest cells of a tree, in almost linear time; '
         '"search": improved by a search; "single": along the one column that loses least; "projection": along the '
         'first principal component; "fuzzy": by fuzzy c-means; "spanning-tree": parts of the shortest tree that '
-        'connects all rows; "ward": small groups are joined where that adds the least squared error. "each-column" (k '
-        'neighbouring values) and "optimal-1d" (the least squared error) group each column by itself.',
+        'connects all rows; "pairs": rows matched in pairs, then pairs in pairs; "ward": small groups are joined where '
+        'that adds the least squared error. "each-column" (k neighbouring values) and "optimal-1d" (the least squared '
+        "error) group each column by itself.",
         default="mdav",
     )
     values: Values = reported_option(

@@ -54,9 +54,12 @@ class HistogramMethod(MatrixMethod):
         require_rows(survey.rows, self.k)
         return HistogramPlan(self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k), self)
 
-    def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
-        """Return what is promised about the groups: by default, that every group has k rows."""
-        return (KAnonymity(k=self.k, columns=columns),)
+    def promises(self, columns: tuple[str, ...], added: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+        """Return what is promised about the groups: by default, that every group has k rows.
+
+        ``added`` are released columns that the original does not have: probabilities of categories.
+        """
+        return (KAnonymity(k=self.k, columns=(*columns, *added)),)
 
     def say_alone(self, share: float) -> None:
         """Warn of rows that are alone in their group, if the method allows them."""
@@ -93,7 +96,7 @@ class RecursiveHistogram(HistogramMethod):
         unit="rows",
     )
 
-    def promises(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
+    def promises(self, columns: tuple[str, ...], added: tuple[str, ...]) -> tuple[Claim[Any], ...]:
         return (FewRowsUnaltered(columns=columns, share=self.unaltered),)
 
     def say_alone(self, share: float) -> None:
@@ -172,7 +175,8 @@ class HistogramPlan(MatrixPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (*super().claims, *self.method.promises(self.setup.encoder.names))
+        added = tuple(name for names in self.setup.distributions.values() for name in names)
+        return (*super().claims, *self.method.promises(self.setup.encoder.names, added))
 
     @property
     def notes(self) -> Mapping[str, object]:

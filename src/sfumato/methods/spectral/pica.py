@@ -12,7 +12,7 @@ from sfumato.methods.components.bases import independent
 from sfumato.methods.components.clusters import Clustering, SizeChoice, side_by_side
 from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
-from sfumato.params import Checked, Flag, Whole, require_int
+from sfumato.params import Checked, Choice, Flag, Whole, require_int
 from sfumato.table.groups import rows_by_label
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
+
+
+Pieces = Literal["clusters", "charts"]
+PIECES: tuple[Pieces, ...] = ("clusters", "charts")
 
 
 def _require_cluster_size(value: object, name: str) -> None:
@@ -55,6 +59,7 @@ class PartitionedIca(SwapMethod):
         "cluster size": "average number of rows per cluster",
         "choice of the cluster size": "why this size was chosen",
         "floor": "smallest number of rows in a cluster",
+        "pieces": "whether components were swapped in clusters or in charts that overlap",
     }
 
     cluster_size: int | Literal["auto"] = reported_option(
@@ -68,6 +73,12 @@ class PartitionedIca(SwapMethod):
         "Smallest number of rows in a cluster. The smaller a cluster is, the more it reveals who is in the table.",
         default=50,
         unit="rows",
+    )
+    pieces: Pieces = reported_option(
+        Choice(PIECES),
+        'Whose components are swapped: those of the rows of a cluster ("clusters"), or those of the rows near one of '
+        'many anchors ("charts"), where each row is near five, so that there are no borders.',
+        default="clusters",
     )
     repair: bool = reported_option(
         Flag(), "Keep the mean and covariance of every cluster exactly, in the units of the matrix.", default=False
@@ -112,7 +123,13 @@ class PicaPlan(ScoreSwapPlan):
         self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
     ) -> NDArray[np.float64]:
         randomness = self.setup.randomness
-        clustering = Clustering(size=self.size, floor=min(self.method.floor, self.size))
+        floor = min(self.method.floor, self.size)
+        if self.method.pieces == "charts":
+            from sfumato.methods.components.surface import swap_in_charts
+
+            generator = randomness.stream(f"charts {number}")
+            return swap_in_charts(matrix, filled, self.method.swap, generator, size=self.size, floor=floor)
+        clustering = Clustering(size=self.size, floor=floor)
         # drawn numbers say nothing about the similarity of people
         labels = clustering(matrix, randomness.stream(f"clusters {number}"))
         clusters = rows_by_label(labels)
@@ -130,4 +147,5 @@ class PicaPlan(ScoreSwapPlan):
     @property
     def notes(self) -> Mapping[str, object]:
         chosen = {} if self.choice is None else {"choice of the cluster size": self.choice.reason}
-        return {**super().notes, "cluster size": self.size, "floor": self.method.floor, **chosen}
+        own = {"cluster size": self.size, "floor": self.method.floor, "pieces": self.method.pieces}
+        return {**super().notes, **own, **chosen}

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.methods.components.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.options import reported_option
 from sfumato.methods.spectral.moments import EXACT, with_moments
-from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod
+from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod, freely
 from sfumato.params import Choice, Flag, Number, OrNone
 from sfumato.plan.claims.kept_statistics import MomentsKept
 
@@ -74,8 +74,9 @@ class SvdSwap(SwapMethod):
     )
     basis: BasisName = reported_option(
         Choice(BASES),
-        'Basis of the components: "svd" (singular vectors), or "robust" (invariant coordinates, for tables with '
-        "outliers).",
+        'Basis of the components: "svd" (singular vectors); "robust" (invariant coordinates, for tables with '
+        'outliers); or "kernel" (components of the Gaussian kernel, which follow a bent surface; rows are brought back '
+        "by the nearest tangent of the surface).",
         default="svd",
     )
 
@@ -100,8 +101,13 @@ class SvdSwapPlan(ScoreSwapPlan):
     def swap_components(
         self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
     ) -> NDArray[np.float64]:
-        basis = principal(filled) if self.method.basis == "svd" else invariant(filled)
         generator = self.setup.randomness.stream(f"swap {number}")
+        if self.method.basis == "kernel":
+            from sfumato.methods.components.surface import swap_on_surface
+
+            # the pre-image undoes what whitening would do to the scores; moments are repaired in the columns
+            return swap_on_surface(filled, freely(self.method.swap), freely(ScoreSwap()), generator)
+        basis = principal(filled) if self.method.basis == "svd" else invariant(filled)
         return basis.matrix(self.method.swap(basis.scores, generator))
 
     def finalize(

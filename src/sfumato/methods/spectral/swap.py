@@ -10,7 +10,7 @@ polar factor), which are exactly uncorrelated but no longer have the original va
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -113,6 +113,11 @@ class ScoreSwap:
                     fix="a larger tolerance, or repair=True, which makes the correlations zero",
                 )
         return np.asarray(columns * length + mean)
+
+
+def freely(swap: ScoreSwap) -> ScoreSwap:
+    """Return the same swap without a limit on correlations, for rows that are too few to keep one."""
+    return replace(swap, repair=False, tolerance=None if swap.variant == "flip" else 1.0)
 
 
 def separate_rows(

@@ -6,7 +6,13 @@ from sfumato.plan.claims.containment import AtMostNames, Containment
 from sfumato.plan.claims.copies import FewRowsUnaltered
 from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.claims.groups import Diversity, KAnonymity, values_apart, values_distinct
-from sfumato.plan.claims.kept_statistics import CorrelationsKept, MarginalsKept, MomentsKept, WeightTotalsKept
+from sfumato.plan.claims.kept_statistics import (
+    CorrelationsKept,
+    MarginalsKept,
+    MomentsKept,
+    ProbabilitiesAddUp,
+    WeightTotalsKept,
+)
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
 from sfumato.plan.claims.rows import ColumnsAllowed, DatesShifted, Pseudonyms, RowsAccountedFor, ValidCells
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
@@ -33,6 +39,7 @@ __all__ = [
     "MarginalsKept",
     "MomentsKept",
     "PopulationGroups",
+    "ProbabilitiesAddUp",
     "Pseudonyms",
     "RecursiveDiversity",
     "RiskAtMost",

@@ -1,4 +1,4 @@
-"""Claims about what is kept: the values of each column, means and covariances, and the total of the weights."""
+"""Claims about what is kept: values, means and covariances, the total of weights, and that probabilities add up."""
 
 from __future__ import annotations
 
@@ -268,5 +268,43 @@ class WeightTotalsKept(Claim[Any]):
             found=f"{format_count(changed, 'total')} changed"
             if changed
             else f"{format_count(told.boxes, 'total')} kept",
+            fix=FAULT,
+        )
+
+
+@dataclass(frozen=True)
+class ProbabilityEnds:
+    """The lowest and highest probability, the largest difference of a sum from 1, and the rows."""
+
+    low: float
+    high: float
+    error: float
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbabilitiesAddUp(Claim[ProbabilityEnds]):
+    """The columns of each of ``distributions`` hold probabilities that add up to 1 in every row, with ten digits."""
+
+    distributions: tuple[tuple[str, ...], ...]
+
+    def tally(self, evidence: Evidence) -> ProbabilityEnds:
+        low, high, error = 0.0, 0.0, 0.0
+        for names in self.distributions:
+            numbers = evidence.released.matrix(names)
+            low, high = min(low, float(numbers.min(initial=0.0))), max(high, float(numbers.max(initial=0.0)))
+            error = max(error, float(np.abs(numbers.sum(axis=1) - 1.0).max(initial=0.0)))
+        return ProbabilityEnds(low, high, error, evidence.released.rows)
+
+    def merge(self, one: ProbabilityEnds, other: ProbabilityEnds) -> ProbabilityEnds:
+        return ProbabilityEnds(
+            min(one.low, other.low), max(one.high, other.high), max(one.error, other.error), one.rows + other.rows
+        )
+
+    def finding(self, tally: ProbabilityEnds) -> Finding:
+        return self.report(
+            claim="released probabilities add up to 1 in every row",
+            held=tally.low >= 0.0 and tally.high <= 1.0 and tally.error <= 1e-10,
+            found=f"differences of at most {tally.error:.1g} in {format_count(tally.rows, 'row')}",
             fix=FAULT,
         )

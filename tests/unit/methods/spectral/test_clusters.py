@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
 
 from sfumato.methods.components import clusters
-from sfumato.methods.components.clusters import Clustering, exact, merge_small_clusters
+from sfumato.methods.components.clusters import (
+    Clustering,
+    effective_dimension,
+    exact,
+    expected_size,
+    merge_small_clusters,
+)
 
 
 def blobs(rows, groups, seed=0):
@@ -79,3 +86,37 @@ def test_the_same_draw_gives_the_same_clusters():
     matrix, _ = blobs(500, 3)
     first, again = (Clustering(size=60, floor=30)(matrix, np.random.default_rng(7)) for _ in range(2))
     assert np.array_equal(first, again)
+
+
+class TestExpectedSize:
+    """The rule from which cluster_size="auto" starts (TL §5.2.3 did not investigate it)."""
+
+    def test_the_dimension_is_the_number_of_equal_eigenvalues(self):
+        draw = np.random.default_rng(1)
+        assert effective_dimension(draw.normal(size=(20_000, 8))) == pytest.approx(8.0, rel=0.01)
+        assert effective_dimension(draw.normal(size=(50, 1)) @ np.ones((1, 6))) == pytest.approx(1.0)
+        assert effective_dimension(np.ones((5, 3))) == 1.0
+
+    def test_it_is_that_of_the_eigenvalues_also_with_more_columns_than_rows(self):
+        for shape in ((40, 12), (12, 40)):
+            matrix = np.random.default_rng(2).normal(size=shape)
+            values = np.linalg.eigvalsh(np.cov(matrix.T))
+            assert effective_dimension(matrix) == pytest.approx(values.sum() ** 2 / (values**2).sum())
+
+    def test_few_and_many_dimensions_need_larger_clusters(self):
+        sizes = {dimension: expected_size(dimension) for dimension in (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)}
+        assert 150 < sizes[8.0] < 250 and abs(sizes[16.0] - sizes[8.0]) < 50
+        assert sizes[2.0] > 4 * sizes[8.0] and sizes[64.0] > 1.4 * sizes[8.0]
+        assert sizes[1.0] >= 10_000  # one permuted column releases all of its numbers
+
+    @pytest.mark.parametrize("dimension", [4, 10])
+    def test_the_shift_at_that_size_is_what_the_test_allows(self, dimension):
+        """The slow twin swaps and measures."""
+        size, draw = expected_size(dimension), np.random.default_rng(3)
+        swapped, fresh = [], []
+        for _ in range(40_000 // size):
+            people = draw.normal(size=(size, dimension))
+            swapped.append(cdist(people, draw.permuted(people, axis=0)).min(axis=1))
+            fresh.append(cdist(people, draw.normal(size=(size, dimension))).min(axis=1))
+        shift = clusters.downward_shift(np.concatenate(swapped), np.concatenate(fresh))
+        assert shift == pytest.approx(0.0231, abs=0.013)  # a standard error is 0.004
