@@ -25,6 +25,7 @@ MEASURE_THEORY = {
     "isolation": "attacks.md",
     "noise-stripping": "noise.md",
     "losses": "losses.md",
+    "curves": "histories.md",
     "propensity": "losses.md",
     "models": "losses.md",
 } | dict.fromkeys(

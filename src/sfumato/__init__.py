@@ -21,6 +21,7 @@ FACE: dict[str, dict[str, str]] = {
         "Schema": "sfumato.schema.schema",
         "LinkedTables": "sfumato.job.linked",
         "Database": "sfumato.sources.database",
+        "histories": "sfumato.methods.spectral.histories",
     },
     "Risk of a table as it is": {
         "uniqueness": "sfumato.job.inspect",
@@ -50,6 +51,10 @@ FACE: dict[str, dict[str, str]] = {
         "RecoveredEstimate": "sfumato.statistics.estimate",
         "CombinedEstimate": "sfumato.release.synthetic",
         "combined_estimate": "sfumato.release.synthetic",
+        "recover_distribution": "sfumato.release.noisy_distributions",
+        "recover_moment": "sfumato.release.noisy_distributions",
+        "recover_table": "sfumato.release.noisy_distributions",
+        "RecoveredDistribution": "sfumato.release.noisy_distributions",
         "EstimateBudget": "sfumato.statistics.bounds.enclosure",
         "Mean": "sfumato.statistics.moment_statistics",
         "Variance": "sfumato.statistics.moment_statistics",

@@ -30,8 +30,10 @@ from sfumato.methods.recode.method import Recode as Recode
 from sfumato.methods.safe_harbor.method import SafeHarbor as SafeHarbor
 from sfumato.methods.search_budget import SearchBudget as SearchBudget
 from sfumato.methods.shuffle import Shuffle as Shuffle
+from sfumato.methods.spectral.curves import Curves as Curves
 from sfumato.methods.spectral.histograms import RecursiveHistogram as RecursiveHistogram
 from sfumato.methods.spectral.histograms import SpectralHistogram as SpectralHistogram
+from sfumato.methods.spectral.histories import histories as histories
 from sfumato.methods.spectral.pica import PartitionedIca as PartitionedIca
 from sfumato.methods.spectral.svd_swap import SvdSwap as SvdSwap
 from sfumato.methods.suppress import Suppress as Suppress
@@ -46,6 +48,10 @@ from sfumato.release.assessment import Assessment as Assessment
 from sfumato.release.composition import Composition as Composition
 from sfumato.release.composition import compose as compose
 from sfumato.release.linked import LinkedRelease as LinkedRelease
+from sfumato.release.noisy_distributions import RecoveredDistribution as RecoveredDistribution
+from sfumato.release.noisy_distributions import recover_distribution as recover_distribution
+from sfumato.release.noisy_distributions import recover_moment as recover_moment
+from sfumato.release.noisy_distributions import recover_table as recover_table
 from sfumato.release.privacy_budget import PrivacyBudget as PrivacyBudget
 from sfumato.release.read import read_release as read_release
 from sfumato.release.release import Release as Release

@@ -95,6 +95,12 @@ def require_names(value: Any, name: str) -> tuple[str, ...]:
     return tuple(value)
 
 
+def require_name(value: Any, name: str) -> None:
+    """Raise unless the value is the name of a column."""
+    if not isinstance(value, str) or not value:
+        raise OptionError(f"{name} must be the name of a column.", found=type(value).__name__)
+
+
 class Range(Protocol):
     """The values that an option may have."""
 

@@ -27,7 +27,12 @@ CASES |= {
     "svd-swap distribution": ("svd-swap", {"decoding": "distribution"}),
     "svd-swap branches": ("svd-swap", {"trees": "branches"}),
     "swap correlations": ("swap", {"correlations": 0.5}),
+    "swap subset means": ("swap", {"subset_means": 0.5}),
     "synthesize unique rows": ("synthesize", {"rows": "unique"}),
+    "synthesize keep": ("synthesize", {"kind": "max-entropy", "keep": ["mean(age)", "mean(age) by city"]}),
+    "curves swap": ("curves", {"kind": "swap"}),
+    "noise redraw": ("noise", {"redraw": 2}),
+    "boxes diverse": ("boxes", {"diverse": "all", "l": 2}),
 }
 
 

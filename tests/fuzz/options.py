@@ -181,6 +181,8 @@ SPECIAL: dict[str, Special] = {
     "floor": lambda numbers, original: int(numbers.choice([2, 5, 50])),
     "sample": lambda numbers, original: int(numbers.choice([1, 10, 1000])),
     "others": lambda numbers, original: float(numbers.choice([0.0, 0.1, 3.0])),
+    "histories": lambda numbers, original: None,  # those that the names of columns show
+    "household": lambda numbers, original: None,  # needs targeted exchanges of columns
     "imputations": lambda numbers, original: None,  # one table: the checks count each row once
     "year": lambda numbers, original: int(numbers.choice([1900, 2026])),
 }

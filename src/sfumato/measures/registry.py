@@ -111,6 +111,7 @@ MEASURES: dict[str, Measure] = {
     "moments": Measure("utility.moments", "moment_scores", in_samples=True),
     "marginals": Measure("utility.moments", "marginal_scores", in_samples=True),
     "losses": Measure("utility.losses", "loss_scores"),
+    "curves": Measure("utility.curves", "curve_scores"),
     "propensity": Measure("utility.model_comparison", "propensity_scores", in_samples=True),
     "models": Measure("utility.model_comparison", "model_scores", in_samples=True),
     "kernel-components": Measure(

@@ -164,6 +164,7 @@ BUILT_IN = {
     "safe-harbor": Place("sfumato.methods.safe_harbor.method", "SafeHarbor"),
     "rhs": Place("sfumato.methods.spectral.histograms", "RecursiveHistogram"),
     "spectral-rhs": Place("sfumato.methods.spectral.histograms", "SpectralHistogram"),
+    "curves": Place("sfumato.methods.spectral.curves", "Curves"),
     "pica": Place("sfumato.methods.spectral.pica", "PartitionedIca"),
     "svd-swap": Place("sfumato.methods.spectral.svd_swap", "SvdSwap"),
 }

@@ -13,7 +13,15 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, Ranges, impute
-from sfumato.methods.noise_rows import NoiseMixture, density_scales, loadings, mean_of, resample_rows, spread_of
+from sfumato.methods.noise_rows import (
+    NoiseMixture,
+    density_scales,
+    loadings,
+    mean_of,
+    nearest_is_own,
+    resample_rows,
+    spread_of,
+)
 from sfumato.methods.options import SpectralBasis, basis_option, logs_option, reported_option
 from sfumato.methods.permutation_plan import missing_cells, normal_scores, sort_rows
 from sfumato.params import Choice, Flag, Number, Probability, Share, Whole
@@ -170,6 +178,13 @@ class Noise(MatrixMethod):
         "unchanged. The rest is scaled so that the covariance of the noise is the same. Not for mixtures.",
         default=0.0,
     )
+    redraw: int = reported_option(
+        Whole(at_least=0),
+        "Times that the noise of a row is drawn again if no other released row is as near to its original as its own. "
+        'Moments are then not recovered, because the covariance of the noise is not known. Not with kind="density", '
+        'kind="normal-scores" or a basis.',
+        default=0,
+    )
     within: float = reported_option(
         Probability(),
         "For a mixture: variance within each of its normals. The smaller, the fewer cells change little.",
@@ -209,6 +224,13 @@ class Noise(MatrixMethod):
                 fix='kind="correlated", or resample=0',
             )
 
+        if self.redraw and (self.kind in ("density", "normal-scores") or self.basis != "columns"):
+            raise OptionError(
+                "redraw needs noise that is added to the columns, and does not depend on their rows.",
+                found=f"kind={self.kind!r}, basis={self.basis!r}",
+                fix='kind="correlated", "uncorrelated" or "mixture", and basis="columns"',
+            )
+
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> NoisePlan:
         """Make the plan; the noise is drawn when a block is transformed."""
         plan = ScoresPlan if self.kind == "normal-scores" and self.basis == "columns" else NoisePlan
@@ -230,7 +252,13 @@ class NoisePlan(MatrixPlan):
                 fixed.append(one.missing)
         noisy = self.add_noise(known, number) if self.basis is None else self._add_to_scores(matrix, number)
         noisy[:, fixed] = matrix[:, fixed]  # a missing cell stays missing, and no other becomes it
-        return np.where(np.isnan(noisy), matrix, noisy)
+        noisy = np.where(np.isnan(noisy), matrix, noisy)
+        for again in range(self.method.redraw):
+            found = np.flatnonzero(nearest_is_own(matrix, noisy))
+            drawn = self.add_noise(known, number + (again + 1) * self.blocks)[found]
+            drawn[:, fixed] = matrix[np.ix_(found, fixed)]
+            noisy[found] = np.where(np.isnan(drawn), matrix[found], drawn)
+        return noisy
 
     @property
     def basis(self) -> PartsBasis | None:
@@ -316,7 +344,7 @@ class NoisePlan(MatrixPlan):
         In a basis, the covariance of the noise is that of all rows with drawn numbers for missing ones. So it is not
         known for the rows that have a number in a column with missing cells; and in clusters it is that within these.
         """
-        if self.basis == "clusters" or self.method.kind == "normal-scores":
+        if self.basis == "clusters" or self.method.kind == "normal-scores" or self.method.redraw:
             return ()
         kinds = ColumnKind.CONTINUOUS, ColumnKind.WHOLE
         return tuple(

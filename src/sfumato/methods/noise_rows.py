@@ -109,6 +109,18 @@ def density_scales(scores: Array, neighbours: int, generator: np.random.Generato
     return np.asarray(scale / np.sqrt((scale**2).mean()))
 
 
+def nearest_is_own(original: Array, released: Array) -> NDArray[np.bool_]:
+    """Return which original rows have no released row that is as near as their own, the one at the same place."""
+    from sfumato.kernels.neighbours import nearest
+
+    if len(original) < 2:
+        return np.zeros(len(original), dtype=bool)
+    two = nearest(original, released, 2)
+    own = np.linalg.norm(released - original, axis=1)
+    other = np.where(two.index[:, 0] == np.arange(len(original)), two.distance[:, 1], two.distance[:, 0])
+    return np.asarray(own < other)
+
+
 def _distances(queries: Array, points: Array, k: int) -> Array:
     """Return the distance of each query to the k-th nearest point."""
     if queries.shape[1] > KD_TREE_COLUMNS:

@@ -136,10 +136,14 @@ class PermutationPlan(RandomBlocksPlan):
     def sources(self, block: Table, number: int) -> Mapping[str, NDArray[np.int64]]:
         """Return, for each moving column, the row of the block from which each row gets its cell: a permutation."""
 
+    def read(self, block: Table) -> Table:
+        """Return the columns that decide which cells move: those that are released."""
+        return block.select(self.setup.names)
+
     def transform(self, block: Table, number: int) -> Outcome:
         chosen = block.select(self.setup.names)
         chosen.require_finite(name for name in self.setup.names if chosen.kinds[name].is_numeric)
-        sources = self.sources(chosen, number)
+        sources = self.sources(self.read(block), number)
         order = self.setup.randomness.stream(f"rows {number}").permutation(block.rows)
         columns = {
             name: chosen.arrow.column(name).take(pa.array(sources[name][order] if name in sources else order))

@@ -13,13 +13,22 @@ from sfumato.methods.base import Method
 from sfumato.methods.components.parts import ComponentsPlan, alter_parts
 from sfumato.methods.matrix import matrix_setup
 from sfumato.methods.options import SpectralBasis, basis_option, reported_option
-from sfumato.methods.permutation_plan import Permutation, PermutationPlan, sort_rows
-from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Whole, require_names
-from sfumato.plan.claims.kept_statistics import CorrelationsKept
+from sfumato.methods.permutation_plan import Permutation, PermutationPlan
+from sfumato.methods.swap_rows import (
+    between_blocks,
+    between_near_ranks,
+    between_subsets,
+    clusters,
+    households_between_blocks,
+    random_subsets,
+    within_groups,
+)
+from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Whole, require_name, require_names
+from sfumato.plan.claims.kept_statistics import CorrelationsKept, ExcessSums, SubsetMeansKept
 from sfumato.plan.questions import FactsOf, MomentsOf
 from sfumato.schema.columns import Role
 from sfumato.table.encoder import Encoder
-from sfumato.table.groups import group_labels, rows_by_label
+from sfumato.table.groups import column_hashes, group_labels, mix_bits
 from sfumato.table.table import require_known
 
 if TYPE_CHECKING:
@@ -32,100 +41,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.table.table import Table
 
-# Permutations of the rows of one column: within groups, between near ranks, and between subsets of equal ranks.
-
-if TYPE_CHECKING:
-    Rows = NDArray[np.int64]
-
-
-def within_groups(groups: Rows, share: float, generator: np.random.Generator) -> Rows:
-    """Return the row from which each row gets its cell: another row of the same group, if one takes part.
-
-    A random ``share`` of the rows takes part. Those of a group are put in random order, and each gets the cell of the
-    next one, so that none keeps its own.
-    """
-    source = np.arange(len(groups))
-    taking = np.flatnonzero(generator.random(len(groups)) < share) if share < 1.0 else source.copy()
-    if not taking.size:
-        return source
-    order = taking[sort_rows(groups[taking], generator)]
-    label = groups[order]
-    first = np.flatnonzero(np.diff(label, prepend=label[0] - 1))
-    last = np.append(first[1:], len(order)) - 1
-    following = np.roll(order, -1)
-    following[last] = order[first]
-    source[order] = following
-    return source
-
-
-def between_near_ranks(codes: NDArray[np.number], window: int, share: float, generator: np.random.Generator) -> Rows:
-    """Return the row from which each row gets its cell: one whose rank is at most ``window`` away (Moore 1996).
-
-    Of the pairs of ranks, a random ``share`` exchanges cells.
-    """
-    from sfumato.methods.swap_kernels import rank_partners
-
-    source, rank = np.arange(len(codes)), np.arange(len(codes))
-    order = sort_rows(codes, generator)
-    partner = rank_partners(generator.random(len(codes)), window)
-    taking = (generator.random(len(codes)) < share)[np.minimum(rank, partner)]
-    source[order] = order[np.where(taking, partner, rank)]
-    return source
-
-
-def between_blocks(
-    alone: NDArray[np.bool_], classes: Rows, places: Rows, share: float, generator: np.random.Generator
-) -> Rows:
-    """Return the row from which each row gets its place: a random ``share`` of the rows that are ``alone`` takes part.
-
-    Each of them exchanges places with a random row of the same class that has another place, and that has not exchanged
-    its own. If none of PARTNERS random rows is one, it keeps its place.
-    """
-    source = np.arange(len(classes))
-    order = generator.permutation(len(classes))
-    members = {label: order[rows] for label, rows in enumerate(rows_by_label(classes[order]))}
-    free = np.ones(len(classes), dtype=bool)
-    for row in order[alone[order] & (generator.random(len(order)) < share)]:
-        if not free[row]:
-            continue
-        others = members[int(classes[row])]
-        others = others[generator.integers(others.size, size=PARTNERS)]
-        others = others[free[others] & (places[others] != places[row])]
-        if others.size:
-            other = others[0]
-            source[[row, other]] = other, row
-            free[[row, other]] = False
-    return source
-
-
-def random_subsets(rows: int, subsets: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return a random subset of each row, all of the same size; up to ``subsets`` − 1 rows are in none (−1)."""
-    size = rows // subsets
-    labels = np.full(rows, -1)
-    labels[generator.permutation(rows)[: size * subsets]] = np.repeat(np.arange(subsets), size)
-    return labels
-
-
-def between_subsets(codes: NDArray[np.number], subsets: Rows, generator: np.random.Generator) -> Rows:
-    """Return the row from which each row gets its cell: the one of the same rank in the next subset.
-
-    (Carlson and Salabasis 2002.) A row that is in no subset exchanges its cell with the row of the next higher rank.
-    """
-    source = np.arange(len(codes))
-    order = sort_rows(codes, generator)
-    ranked = [order[subsets[order] == label] for label in range(int(subsets.max()) + 1)]
-    for label, rows in enumerate(ranked):
-        source[rows] = ranked[(label + 1) % len(ranked)]
-    places = np.flatnonzero(subsets[order] < 0)
-    for place in places:
-        one, other = order[place], order[place + 1 if place + 1 < len(order) else place - 1]
-        source[one], source[other] = source[other], source[one]
-    return source
-
-
 Kind = Literal["rank", "plain", "within-classes", "within-clusters", "between-subsets", "targeted"]
 KINDS: tuple[Kind, ...] = ("rank", "plain", "within-classes", "within-clusters", "between-subsets", "targeted")
-PARTNERS = 50  # rows that are tried as the partner of a row that is alone
 HALVINGS = 20  # of the window, until correlations are kept
 
 
@@ -142,8 +59,10 @@ class Swap(Method):
     in the columns ``classes``: the counts of ``columns`` together with ``classes`` are kept. (United States censuses of
     1990 and 2000, where ``columns`` is the block in which a household lives.)
 
-    With ``correlations``, no correlation of two numeric columns changes by more than that: the window of "rank" is
-    halved until it is so, and the release is held to it.
+    With ``correlations``, no correlation of two numeric columns changes by more than that, and with ``subset_means`` no
+    mean of a numeric column over any part of the rows, however it is chosen, that has at least ``subset`` of them: the
+    window of "rank" is halved until it is so, and the release is held to it. With ``household``, "targeted" exchanges
+    whole households.
 
     With a ``basis`` the scores of each component are exchanged in this way, and projected back: relations between
     columns are kept better, and released numbers are no longer those of the column. "within-classes" has no such form.
@@ -166,6 +85,7 @@ class Swap(Method):
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "swapped columns": "columns whose cells were exchanged between rows",
         "columns with correlations kept": "columns whose correlations are nearly those of the original",
+        "subset means kept": "columns whose means over any large subset are nearly those of the original",
         "ranks in a window": "largest number of ranks between two cells that are exchanged",
         "basis": "basis whose components were exchanged; values of columns are then not kept",
         "logarithms": "columns that were log-transformed",
@@ -209,6 +129,25 @@ class Swap(Method):
         "promised. None: no limit.",
         default=None,
     )
+    subset_means: float | None = reported_option(
+        OrNone(Number(above=0.0)),
+        "Largest change of the mean of a numeric column without missing cells over any subset of the rows, for "
+        'kind="rank". It is promised. None: no limit.',
+        default=None,
+        unit="standard deviations of the column",
+    )
+    subset: float = reported_option(
+        Probability(),
+        "Share of the rows that a subset has at least, for subset_means. It is a share: 0.1 means 10 % of the rows.",
+        default=0.1,
+        unit="share of the rows",
+    )
+    household: str | None = reported_option(
+        OrNone(Checked("name of a column", require_name)),
+        'Column that is equal for people who live together: for kind="targeted" they are exchanged as a whole, with a '
+        "household of as many people. None: every row is exchanged by itself.",
+        default=None,
+    )
     size: int = reported_option(
         Whole(at_least=2),
         'Smallest number of rows in a cluster, for kind="within-clusters"; clusters have fewer than twice as many.',
@@ -228,20 +167,32 @@ class Swap(Method):
         super().__post_init__()
         object.__setattr__(self, "classes", tuple(self.classes))
         object.__setattr__(self, "columns", tuple(self.columns))
-        if self.basis != "columns" and (self.kind in ("within-classes", "targeted") or self.correlations is not None):
+        if self.basis != "columns" and (self.kind in ("within-classes", "targeted") or self.is_limited):
             raise OptionError(
-                "Columns that stay as they are, and a limit of correlations, need the basis of the columns: a "
+                "Columns that stay as they are, and a limit of correlations or means, need the basis of the columns: a "
                 "component mixes all columns.",
                 found=f"kind={self.kind!r}, basis={self.basis!r}",
                 fix='basis="columns", or another kind',
             )
         self._require_options_of_kind()
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the change of a statistic is limited."""
+        return self.correlations is not None or self.subset_means is not None
+
     def _require_options_of_kind(self) -> None:
         if self.share == 0.0:
             raise OptionError("share must be above 0.", found="0, which exchanges nothing")
-        if self.correlations is not None and self.kind != "rank":
-            raise OptionError('correlations must be given with kind="rank" only.', found=f"kind={self.kind!r}")
+        if self.is_limited and self.kind != "rank":
+            raise OptionError(
+                'correlations and subset_means must be given with kind="rank" only.', found=f"kind={self.kind!r}"
+            )
+        if self.household is not None and (self.kind != "targeted" or self.household in self.columns + self.classes):
+            raise OptionError(
+                'household must be given with kind="targeted" only, and be none of its columns and classes.',
+                found=f"kind={self.kind!r}",
+            )
         if bool(self.columns) != (self.kind == "targeted") or set(self.columns) & set(self.classes):
             raise OptionError(
                 'columns must be given with kind="targeted", and only then; none of them may be one of the classes.',
@@ -261,6 +212,7 @@ class Swap(Method):
         if self.kind == "targeted":
             names = tuple(column.name for column in schema.columns)
             require_known((*self.columns, *self.classes), names)
+            require_known(() if self.household is None else (self.household,), survey.sample.table.names)
             staying = tuple(name for name in names if name not in self.columns)
             quasi = quasi or names
         setup = Permutation.of(survey, schema, randomness, staying=staying)
@@ -277,11 +229,14 @@ class Swap(Method):
             return ComponentSwapPlan(matrix_setup(survey, schema, randomness, atoms=True), self, setup.rows)
         if self.kind == "targeted":
             return TargetedSwapPlan(setup, self, quasi)
-        if self.correlations is not None:
-            return CorrelationSwapPlan(setup, self, *_scales(survey, setup.moving))
+        if self.is_limited:
+            least = 1 if self.correlations is None else 2
+            return LimitedSwapPlan(setup, self, *_scales(survey, setup.moving, least))
         return SwapPlan(setup, self)
 
-    def source(self, codes: NDArray[np.number], groups: NDArray[np.int64], generator: np.random.Generator) -> Rows:
+    def source(
+        self, codes: NDArray[np.number], groups: NDArray[np.int64], generator: np.random.Generator
+    ) -> NDArray[np.int64]:
         """Return the row from which each row gets its cell in a column, or its score in a component."""
         if self.kind == "rank":
             return between_near_ranks(codes, max(1, int(self.window * len(codes))), self.share, generator)
@@ -330,21 +285,37 @@ class SwapPlan(PermutationPlan):
 
 @dataclass(frozen=True, repr=False)
 class TargetedSwapPlan(SwapPlan):
-    """Exchange some columns of rows that are alone, in a block, with their quasi-identifiers."""
+    """Exchange some columns of rows or households that are alone, in a block, with their quasi-identifiers."""
 
     quasi: tuple[str, ...]
 
-    def draw(self, block: Table, generator: np.random.Generator) -> dict[str, NDArray[np.int64]]:
-        people, moving = group_labels(block, self.quasi), self.setup.moving
-        classes = group_labels(block, self.method.classes) if self.method.classes else np.zeros(block.rows, np.int64)
-        alone = np.bincount(people)[people] == 1
-        source = between_blocks(alone, classes, group_labels(block, moving), self.method.share, generator)
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        home = self.method.household
+        if home is None:
+            return super().route(rows, keys)
+        salt = self.setup.randomness.stream("blocks").integers(2**64, dtype=np.uint64)  # a household stays together
+        return (mix_bits(column_hashes(rows, home) ^ salt) % np.uint64(self.blocks)).astype(np.int64)
+
+    def read(self, block: Table) -> Table:
+        home = self.method.household
+        return block.select(tuple(dict.fromkeys((*self.setup.names, *(() if home is None else (home,))))))
+
+    def sources(self, block: Table, number: int) -> dict[str, NDArray[np.int64]]:
+        generator, moving, method = self.setup.randomness.stream(f"swap {number}"), self.setup.moving, self.method
+        people, places = group_labels(block, self.quasi), group_labels(block, moving)
+        classes = group_labels(block, method.classes) if method.classes else np.zeros(block.rows, np.int64)
+        if method.household is not None:
+            homes = group_labels(block, (method.household,))
+            source = households_between_blocks(homes, people, classes, places, method.share, generator)
+        else:
+            alone = np.bincount(people)[people] == 1
+            source = between_blocks(alone, classes, places, method.share, generator)
         return dict.fromkeys(moving, source)
 
 
 @dataclass(frozen=True, repr=False)
-class CorrelationSwapPlan(SwapPlan):
-    """Exchange cells of near ranks, and nearer ones until correlations are kept.
+class LimitedSwapPlan(SwapPlan):
+    """Exchange cells of near ranks, and nearer ones until correlations and means of subsets are kept.
 
     Columns keep their values in each block, so that the change of a correlation is the change of the sum of products,
     divided by the rows of the table and by two standard deviations. If each block stays within its share, so do all.
@@ -356,42 +327,73 @@ class CorrelationSwapPlan(SwapPlan):
     def draw(self, block: Table, generator: np.random.Generator) -> dict[str, NDArray[np.int64]]:
         before = block.matrix(self.limited)
         before = (before - before.mean(axis=0)) / np.array(self.spreads)
-        limit, method, change = self.method.correlations or 0.0, self.method, np.inf
+        method, excess = self.method, ""
         for _ in range(HALVINGS):
             sources = SwapPlan(self.setup, method).draw(block, generator)
             after = np.column_stack([before[sources[name], place] for place, name in enumerate(self.limited)])
-            change = float(np.abs(after.T @ after - before.T @ before).max(initial=0.0)) / block.rows
-            if change <= limit:
+            excess = self._excess(before, after)
+            if not excess:
                 return sources
             if method.window * block.rows < 2.0:
                 break
             method = replace(method, window=method.window / 2.0)
         raise CannotRelease(
-            f"Correlations must change by at most {limit:g}.",
-            found=f"{change:.2g} with a window of one rank",
+            "Correlations and means of subsets must change by at most their limits.",
+            found=f"{excess} with a window of one rank",
             fix="a larger limit",
+        )
+
+    def _excess(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> str:
+        """Return what changes by more than its limit; empty if nothing does."""
+        if self.method.correlations is not None:
+            change = float(np.abs(after.T @ after - before.T @ before).max(initial=0.0)) / len(before)
+            if change > self.method.correlations:
+                return f"a correlation by {change:.2g}"
+        if self.method.subset_means is not None:
+            claim = self._subset_means
+            # the bounds of blocks add up at the same level, so that they agree on one
+            levels = claim.levels if self.blocks == 1 else claim.levels[[len(claim.levels) // 2]]
+            change = ExcessSums.of(after - before, levels).bound(self.method.subset)
+            if change > self.method.subset_means:
+                return f"the mean of a subset by {change:.2g} standard deviations"
+        return ""
+
+    @property
+    def _subset_means(self) -> SubsetMeansKept:
+        return SubsetMeansKept(
+            columns=self.limited,
+            spreads=self.spreads,
+            change=self.method.subset_means or 0.0,
+            share=self.method.subset,
         )
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (*super().claims, CorrelationsKept(columns=self.limited, change=self.method.correlations or 0.0))
+        limit = self.method.correlations
+        correlations = () if limit is None else (CorrelationsKept(columns=self.limited, change=limit),)
+        means = () if self.method.subset_means is None else (self._subset_means,)
+        return (*super().claims, *correlations, *means)
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        return {**super().notes, "columns with correlations kept": list(self.limited)}
+        kept = {
+            "columns with correlations kept": self.method.correlations,
+            "subset means kept": self.method.subset_means,
+        }
+        return {**super().notes, **{name: list(self.limited) for name, limit in kept.items() if limit is not None}}
 
 
-def _scales(survey: Survey, moving: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def _scales(survey: Survey, moving: tuple[str, ...], least: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """Return the numeric columns without missing cells that vary, and their standard deviations."""
     kinds = survey.sample.table.kinds
     numbers = [name for name in moving if kinds[name].is_numeric]
     facts = survey.ask([FactsOf(name) for name in numbers])
     whole = tuple(name for name in numbers if not facts[FactsOf(name)].missing)
-    if len(whole) < 2:
+    if len(whole) < least:
         raise CannotRelease(
-            "A correlation needs two numeric columns without missing cells.",
+            "A limit of correlations needs two numeric columns without missing cells, one of means needs one.",
             found=f"{len(whole)}",
-            fix="correlations=None",
+            fix="correlations=None, subset_means=None",
         )
     spreads = survey.ask([MomentsOf(whole)])[MomentsOf(whole)].sd
     return whole, tuple(float(one) if one > 0.0 else 1.0 for one in spreads)
@@ -427,15 +429,3 @@ class ComponentSwapPlan(ComponentsPlan):
         # not "swapped columns", whose values are kept; in a cluster the window is that of its rows
         window = {} if self.method.basis == "clusters" else self.method.ranks_in_window(self.rows)
         return {**super().notes, **window, "basis": self.method.basis}
-
-
-def clusters(matrix: NDArray[np.float64], size: int) -> NDArray[np.int64]:
-    """Return the cluster of each row: cells of ``size`` to 2·size − 1 rows, cut along principal components.
-
-    A cell is halved along the component with the largest range.
-    """
-    from sfumato.kernels.eigenvectors import principal_axes
-    from sfumato.kernels.neighbours import median_cells
-
-    centred = matrix - matrix.mean(axis=0)
-    return median_cells(centred @ principal_axes(centred).vectors, size)

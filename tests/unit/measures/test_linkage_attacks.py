@@ -11,7 +11,13 @@ from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.privacy import linkage
 from sfumato.measures.privacy.attacks import fellegi_sunter
 from sfumato.measures.privacy.attacks.downcoding import downcode, minimal_parts
-from sfumato.measures.privacy.attacks.fellegi_sunter import LEVELS, fellegi_sunter_scores, learn_weights
+from sfumato.measures.privacy.attacks.fellegi_sunter import (
+    LEVELS,
+    Thresholds,
+    fellegi_sunter_scores,
+    learn_weights,
+    link_people,
+)
 from sfumato.measures.privacy.attacks.suppression import reconstruct, suppression_scores
 from sfumato.measures.privacy.intruders import intruders
 from sfumato.randomness import Randomness
@@ -99,6 +105,43 @@ class TestFellegiSunter:
     def test_one_of_equal_rows_counts_as_a_guess(self):
         rows = Table.from_arrow(pa.table({"x": [1.0] * 10}))
         assert self.rate(rows, rows) == pytest.approx(0.1)
+
+
+class TestThresholds:
+    """Two thresholds: matches, no matches, and pairs for review (Fellegi and Sunter, 1969)."""
+
+    def test_they_are_those_of_trying_every_pattern(self):
+        draw = np.random.default_rng(2)
+        weights, counts, rate = draw.normal(0.0, 4.0, 40), draw.integers(1, 500, 40).astype(float), 0.01
+        belief = 1.0 / (1.0 + np.exp(-(np.log(rate / (1.0 - rate)) + weights)))
+        found = Thresholds.of(weights, counts, rate, false=0.1, missed=0.2)
+
+        def wrong(least):
+            return (counts * (1.0 - belief))[weights >= least].sum() / (rate * counts.sum())
+
+        def missed(least):
+            return (counts * belief)[weights < least].sum() / (counts * belief).sum()
+
+        assert found.match == min((one for one in weights if wrong(one) <= 0.1), default=np.inf)
+        assert found.review == min(found.match, max(one for one in weights if missed(one) <= 0.2))
+
+    def test_a_small_change_is_matched_and_a_large_one_is_for_review(self):
+        draw = np.random.default_rng(3)
+        columns = {f"x{place}": draw.normal(size=300) for place in range(5)}
+        original = Table.from_arrow(pa.table(columns))
+
+        def links(noise):
+            changed = {name: values + noise * draw.normal(size=300) for name, values in columns.items()}
+            pair = subject(original, Table.from_arrow(pa.table(changed)), np.arange(300))
+            return max(
+                (link_people(pair, one, np.arange(100)) for one in fellegi_sunter.intruders(pair)),
+                key=lambda found: found.hits,
+            )
+
+        near, far = links(0.01), links(1.0)
+        assert near.matched > 90 and near.matched_correctly >= 0.97 * near.matched
+        assert far.matched < 50 and far.reviewed > 30
+        assert far.review_rows > 1.0 and 0 < far.found_in_review <= far.reviewed
 
 
 class TestOneToOne:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import OptionError
 from sfumato.methods.noise import Noise
-from sfumato.methods.noise_rows import NoiseMixture, resample_rows
+from sfumato.methods.noise_rows import NoiseMixture, nearest_is_own, resample_rows
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
@@ -181,3 +181,35 @@ def test_numbers_are_limited_only_if_asked_for_or_declared(pair):
 def test_options_are_checked(option):
     with pytest.raises(OptionError, match=next(iter(option))):
         Noise(**option)
+
+
+class TestRowsDrawnAgain:
+    def test_the_nearest_is_that_of_all_distances(self):
+        draw = np.random.default_rng(1)
+        original = draw.normal(size=(60, 3))
+        released = original + 0.7 * draw.normal(size=(60, 3))
+        apart = np.linalg.norm(original[:, None] - released[None], axis=2)
+        slow = [apart[row, row] < np.delete(apart[row], row).min() for row in range(60)]
+        assert nearest_is_own(original, released).tolist() == slow
+        assert 5 < sum(slow) < 55
+
+    def test_fewer_rows_are_nearest_to_their_own_and_moments_are_not_recovered(self):
+        draw = np.random.default_rng(2)
+        people = {name: draw.normal(size=300) for name in "xyz"}
+        schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in people))
+        table = Table.from_arrow(pa.table(people))
+
+        def found(**options):
+            plan = Noise(level=0.3, **options).plan(MemorySurvey(table), schema, Randomness(4))
+            outcome = plan.transform(table, 0)
+            released = np.empty((300, 3))
+            released[outcome.origin] = outcome.released.matrix(("x", "y", "z"))
+            return nearest_is_own(table.matrix(("x", "y", "z")), released).mean(), plan.recoverable
+
+        before, recovered = found()
+        after, lost = found(redraw=5)
+        assert after < 0.7 * before and recovered == ("x", "y", "z") and lost == ()
+
+    def test_it_needs_plain_noise(self):
+        with pytest.raises(OptionError, match="redraw"):
+            Noise(redraw=2, basis="svd")

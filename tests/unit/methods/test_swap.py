@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -12,16 +14,16 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, TableError
-from sfumato.methods.swap import (
-    KINDS,
-    Swap,
+from sfumato.methods.swap import KINDS, Swap
+from sfumato.methods.swap_rows import (
     between_near_ranks,
     between_subsets,
     clusters,
+    households_between_blocks,
     random_subsets,
     within_groups,
 )
-from sfumato.plan.claims.kept_statistics import CorrelationsKept, MarginalsKept
+from sfumato.plan.claims.kept_statistics import CorrelationsKept, ExcessSums, MarginalsKept, SubsetMeansKept
 from sfumato.plan.plan import Evidence
 from sfumato.randomness import Randomness
 from sfumato.schema.columns import Column, Role
@@ -312,3 +314,134 @@ class TestCorrelations:
             Swap(correlations=0.1).release(self.numbers().select(["x", "city"]), schema={"x": "quasi", "city": "quasi"})
         with pytest.raises(OptionError):
             Swap(kind="plain", correlations=0.1)
+
+
+class TestSubsetMeans:
+    """The change of the mean of any subset is within the limit, in one block and in many."""
+
+    @staticmethod
+    def numbers(rows=400):
+        draw = np.random.default_rng(4)
+        return pa.table(
+            {"x": draw.normal(size=rows), "y": draw.lognormal(size=rows), "c": draw.choice(["a", "b"], rows)}
+        )
+
+    @staticmethod
+    def worst(changes, share):
+        """The mean of the largest changes: no other subset of this size, or larger, has a larger mean."""
+        count = int(np.ceil(share * len(changes)))
+        return max(np.sort(side)[-count:].mean() for side in (changes, -changes))
+
+    def test_a_bound_is_that_of_the_worst_subset(self):
+        draw = np.random.default_rng(1)
+        changes = draw.normal(size=(8, 1))
+        every = [
+            abs(changes[list(chosen), 0].mean())
+            for size in range(4, 9)
+            for chosen in itertools.combinations(range(8), size)
+        ]
+        assert self.worst(changes[:, 0], 0.5) == pytest.approx(max(every))
+        fine = np.linspace(0.0, 3.0, 30_001)
+        assert ExcessSums.of(changes, fine).bound(0.5) == pytest.approx(max(every), abs=1e-3)
+        coarse = ExcessSums.of(changes, np.linspace(0.0, 3.0, 4)).bound(0.5)
+        assert coarse >= max(every) - 1e-12  # few levels bound it as well, less tightly
+
+    @pytest.mark.parametrize("engine", [Memory(), Memory(block_rows=200, sample_rows=150)])
+    def test_is_within_the_limit(self, engine):
+        table = self.numbers()
+        schema = dict.fromkeys(table.column_names, "quasi")
+        held, free = (
+            Swap(window=0.4, subset_means=limit, subset=0.2).release(table, schema=schema, engine=engine)
+            for limit in (0.3, None)
+        )
+        finding = next(one for one in held.findings if "over any 0.2" in one.claim)
+        assert finding.held
+        assert not [one for one in free.findings if "over any" in one.claim]
+
+    def test_changes_of_the_released_rows_are_what_was_promised(self):
+        table = Table.from_arrow(self.numbers())
+        outcome = transformed(Swap(window=0.4, subset_means=0.3, subset=0.2), table)
+        other = transformed(Swap(window=0.4), table)
+        for name in ("x", "y"):
+            scale = table.numbers(name).std()
+            moved, free = (
+                (one.released.numbers(name) - table.numbers(name)[one.origin]) / scale for one in (outcome, other)
+            )
+            assert np.abs(moved).max() > 0.0
+            assert self.worst(moved, 0.2) <= 0.3 + 1e-12
+        assert self.worst(free, 0.2) > 0.3  # the control
+
+    def test_a_release_that_breaks_it_is_found(self):
+        table = Table.from_arrow(self.numbers())
+        claim = SubsetMeansKept(columns=("x",), spreads=(1.0,), change=0.3, share=0.2)
+        reversed_rows = Evidence(original=table, released=table.take(np.arange(400)[::-1]), origin=np.arange(400))
+        assert not claim.finding(claim.tally(reversed_rows)).held
+        halves = [
+            Evidence(original=part, released=part, origin=np.arange(200))
+            for part in (table.take(np.arange(200)), table.take(np.arange(200, 400)))
+        ]
+        merged = claim.merge(*(claim.tally(one) for one in halves))
+        assert claim.finding(merged).held and merged.rows == 400
+
+    def test_limits_need_ranks_and_columns(self):
+        with pytest.raises(OptionError, match="rank"):
+            Swap(kind="plain", subset_means=0.1)
+        with pytest.raises(CannotRelease, match="needs one"):
+            Swap(subset_means=0.1).release({"c": ["a", "b"] * 9}, schema={"c": "quasi"})
+        with pytest.raises(CannotRelease, match="mean of a subset"):
+            Swap(subset_means=1e-9, window=0.5).release({"x": np.arange(30.0)}, schema={"x": "quasi"})
+
+
+class TestHouseholds:
+    @staticmethod
+    def people():
+        draw = np.random.default_rng(2)
+        homes = np.repeat(np.arange(150), draw.integers(1, 5, 150))
+        return pd.DataFrame(
+            {
+                "home": homes,
+                "town": np.array(["u", "v", "w"])[draw.integers(3, size=150)][homes],
+                "sex": draw.choice(["f", "m"], len(homes)),
+                "age": draw.integers(0, 90, len(homes)),
+            }
+        )
+
+    def test_whole_households_move_and_counts_with_classes_stay(self):
+        people = self.people()
+        table = Table.from_arrow(pa.Table.from_pandas(people))
+        method = Swap(kind="targeted", columns=("town",), classes=("sex",), household="home")
+        schema = Schema(tuple(Column(name=name, role=Role.QUASI) for name in ("town", "sex", "age")))
+        outcome = method.plan(MemorySurvey(table), schema, Randomness(3)).transform(table, 0)
+        moved = outcome.released.arrow.to_pandas().assign(home=people["home"].to_numpy()[outcome.origin])
+        assert "home" not in outcome.released.names
+        assert (moved.groupby("home")["town"].nunique() == 1).all()  # nobody left home
+        counts = people.groupby(["town", "sex"]).size()
+        assert moved.groupby(["town", "sex"]).size().equals(counts)
+        before = people.drop_duplicates("home").set_index("home")["town"]
+        after = moved.drop_duplicates("home").set_index("home")["town"]
+        share = (before.sort_index() != after.sort_index()).mean()
+        assert share > 0.3
+        rows = Swap(kind="targeted", columns=("town",), classes=("sex",))
+        apart = rows.plan(MemorySurvey(table), schema, Randomness(3)).transform(table, 0)
+        split = apart.released.arrow.to_pandas().assign(home=people["home"].to_numpy()[apart.origin])
+        assert (split.groupby("home")["town"].nunique() > 1).any()  # the control: rows by themselves
+
+    def test_partners_have_as_many_people_of_each_class(self):
+        draw = np.random.default_rng(5)
+        homes = np.repeat(np.arange(60), draw.integers(1, 4, 60))
+        classes, people = draw.integers(2, size=len(homes)), np.arange(len(homes))
+        places = draw.integers(3, size=60)[homes]
+        source = households_between_blocks(homes, people, classes, places, 1.0, draw)
+        assert sorted(source) == list(range(len(homes)))
+        assert (classes[source] == classes).all()
+        for home in range(60):
+            assert len(set(homes[source[homes == home]])) == 1
+
+    def test_a_release_in_blocks_keeps_households_together(self):
+        table = pa.Table.from_pandas(self.people())
+        roles = {"home": "household", "town": "quasi", "sex": "quasi", "age": "quasi"}
+        method = Swap(kind="targeted", columns=("town",), classes=("sex",), household="home")
+        release = method.release(table, schema=roles, engine=Memory(block_rows=120, sample_rows=100))
+        assert release.table.rows == table.num_rows and "home" not in release.table.names
+        with pytest.raises(OptionError, match="targeted"):
+            Swap(household="home")

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 # ℓ-diversity: which columns must be diverse within a box, and which values count as different (XK §IV).
 #
 # ℓ protects the sensitive columns. In a table without a sensitive column, which is the case of the papers, it
-# protects every quasi-identifier. A column for which ε is given is always protected.
+# protects every quasi-identifier. A column for which ε is given is always protected; with diverse="all", each quasi-
+# identifier is, beside the sensitive columns.
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,12 +77,20 @@ class DiversityRule:
 
     @classmethod
     def of(
-        cls, l: int, epsilon: float | Mapping[str, float] | None, schema: Schema, kinds: Mapping[str, Kind]
+        cls,
+        l: int,
+        epsilon: float | Mapping[str, float] | None,
+        schema: Schema,
+        kinds: Mapping[str, Kind],
+        *,
+        every: bool = False,
     ) -> DiversityRule:
-        """Return the rule that ℓ and ε give for a table."""
+        """Return the rule that ℓ and ε give for a table; with ``every`` it also protects each quasi-identifier."""
         if l < 2:
             return cls(l, (), {}, schema.person)
         columns = schema.names(Role.SENSITIVE) or schema.names(Role.QUASI)
+        if every:
+            columns = (*columns, *schema.names(Role.QUASI))
         given = dict(epsilon) if isinstance(epsilon, Mapping) else {}
         absent = [name for name in given if name not in schema]
         if absent:

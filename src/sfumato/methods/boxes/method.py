@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pyarrow.types as pt
 
@@ -32,6 +32,7 @@ from sfumato.methods.options import (
     budget_option,
     group_size_option,
     reported_option,
+    require_list,
 )
 from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget
@@ -69,13 +70,8 @@ def _is_zero_or_one(sample: Table, name: str) -> bool:
     return name in sample.kinds and pt.is_integer(sample.arrow.schema.field(name).type)
 
 
-def _require_list(value: object, name: str) -> None:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
-
-
 def _require_rules(value: object, name: str) -> None:
-    _require_list(value, name)
+    require_list(value, name)
     assert isinstance(value, Sequence)
     for rule in value:
         Rule.read(rule)
@@ -153,7 +149,7 @@ class Boxes(Method):
         default="people",
     )
     keep: Sequence[str | Statistic] | None = reported_option(
-        OrNone(Checked("list of statistics", _require_list)),
+        OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)", "logistic(died ~ age)"]: functions '
         "of moments, shares, means of groups, differences, ratios, odds ratios and models. None: all means, variances "
         "and correlations of the numeric quasi-identifiers, with equal importance.",
@@ -170,6 +166,12 @@ class Boxes(Method):
         "as 10 % of the column's standard deviation for a mean, or 0.1 for a correlation.",
         default=None,
         unit="the unit of the statistic",
+    )
+    diverse: Literal["sensitive", "all"] = reported_option(
+        Choice(("sensitive", "all")),
+        'Columns of which each box has at least l values: the "sensitive" ones, or every quasi-identifier if there is '
+        'none; or "all" of them, sensitive columns and quasi-identifiers, numbers and categories.',
+        default="sensitive",
     )
     epsilon: float | Mapping[str, float] | None = reported_option(
         OrNone(Checked("number, or one for each named column, at least 0", _require_distances)),
@@ -325,7 +327,7 @@ class Boxes(Method):
                 bound.require_true(sample)
             weights = replace(weights, rules=bound)
         l = choose_l(self.l, self.k, survey.rows, schema, answers)
-        diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds)
+        diversity = DiversityRule.of(l, self.epsilon, schema, sample.kinds, every=self.diverse == "all")
         _log_diversity(diversity, is_default=self.l is None)
         return BoxesPlan(
             options=self,

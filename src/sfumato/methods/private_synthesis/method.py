@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import OptionError
-from sfumato.methods.options import reported_option
+from sfumato.methods.options import reported_option, require_list
 from sfumato.methods.private_columns import Domain, domains_of, find_domains, limit_rows, split_budget
 from sfumato.methods.private_method import FOUND, PrivateMethod
 from sfumato.methods.private_synthesis.attributes import attribute_of
@@ -95,7 +94,7 @@ class PrivateSynthesis(PrivateMethod):
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
-        OrNone(Checked("list of statistics", lambda value, name: _require_list(value))),
+        OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]: the columns that they need, and '
         "pairs of them, are measured with preference. None: all pairs of columns are equally important.",
         default=None,
@@ -231,8 +230,3 @@ def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
 def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
     columns = [names[place] for place in one.clique]
     return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
-
-
-def _require_list(value: Any) -> None:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError("keep must be a list of statistics.", found=type(value).__name__, fix='keep=["mean(age)"]')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.matrix import MatrixPlan, MatrixSetup, impute, matrix_setup
-from sfumato.methods.options import group_size_option, logs_option, reported_option
+from sfumato.methods.options import group_size_option, logs_option, reported_option, require_list
 from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.synthesize.clusters import fit_clusters
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
@@ -20,7 +20,7 @@ from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
 from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, matrix_of, own_values, variables_of
-from sfumato.params import Checked, Choice, Flag, Whole, require_names
+from sfumato.params import Checked, Choice, Flag, OrNone, Whole, require_names
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
 from sfumato.schema.columns import Role
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
+    from sfumato.statistics.statistic import Statistic
     from sfumato.table.encoded_columns import Logs
 
 Rows = Literal["all", "unique"]
@@ -70,6 +71,9 @@ MODELS: dict[Model, Callable[[Problem, np.random.Generator], Sampler]] = {
 BY_RANKS = ("copula", "latin-hypercube")
 IMPUTATION = "imputation"  # name of the column that numbers the synthetic tables of a release
 LARGEST_ORDER = 2  # of the moments of maximum entropy
+DRAWN, FEWEST_DRAWN = 10, 5000  # rows that are drawn for each that is released, and the fewest, if statistics are kept
+ENOUGH = 2.0  # effective rows among them for each that is released: with fewer, more are drawn
+MOST_DRAWS = 5  # times that more are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +94,10 @@ class Synthesize(Method):
     No released row belongs to a person. Rows are not filtered: a row that equals somebody's occurs by chance, about as
     often for people who took part as for people who did not, which :func:`sfumato.assess` tests. A model can still
     reveal people, above all those who are far from all others: the method promises no privacy. Assess the release.
+
+    With ``keep``, drawn rows are chosen so that these statistics are those of the table. With "max-entropy" the rows
+    come from the distribution with the largest entropy that has them, beside means and covariances; with another kind
+    from the one nearest to its model.
 
     With ``columns``, only these are drawn, given the others, which stay as they are (partially synthetic data); with
     ``rows="unique"``, only in rows that are alone with their quasi-identifiers. Then each released row belongs to a
@@ -119,6 +127,7 @@ class Synthesize(Method):
         "mixtures": "columns that were treated as a number and values that many rows share",
         "imputations": "number of synthetic tables",
         "proper": "whether each synthetic table has parameters of its own",
+        "statistics kept": "statistics that the rows have, up to their sampling error",
         "synthetic columns": "columns whose cells were drawn; the others are those of the original",
         "synthetic rows": "rows whose cells were drawn; the others are those of the original",
     }
@@ -148,6 +157,14 @@ class Synthesize(Method):
         "estimated (proper multiple imputation).",
         default=False,
     )
+    keep: Sequence[str | Statistic] | None = reported_option(
+        OrNone(Checked("list of statistics", require_list)),
+        'Statistics that the rows keep up to their sampling error, such as ["mean(income | age > 65)", '
+        '"median(income)"]: means, variances, correlations, slopes, shares, counts and quantiles, under conditions or '
+        "by groups. Rows are chosen among many drawn ones so that the model changes as little as possible. At least k "
+        "rows must meet a condition. None: only what the model keeps.",
+        default=None,
+    )
     columns: tuple[str, ...] = reported_option(
         Checked("list of column names", require_names),
         'Columns that are drawn; the others stay as they are. Only for kind="trees". Empty: all columns.',
@@ -169,6 +186,13 @@ class Synthesize(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "keep", None if self.keep is None else tuple(self.keep))
+        if self.keep and self.is_partial:
+            raise OptionError(
+                "Statistics are kept by whole synthetic rows.",
+                found="keep with columns or rows",
+                fix='keep=None, or columns=() and rows="all"',
+            )
         if self.is_partial and self.kind != "trees":
             raise OptionError(
                 "Columns are drawn given others, and rows beside others, by trees only.",
@@ -193,6 +217,11 @@ class Synthesize(Method):
         least_rows = BLOCK_ROWS + 20 * self.k
         atoms = self.kind not in BY_RANKS  # ranks have ties, and quantiles repeat the values that many rows share
         setup = matrix_setup(survey, schema, randomness, logs=self.logs, atoms=atoms, least_rows=least_rows)
+        if self.keep:
+            from sfumato.statistics.language import parse
+
+            statistics = tuple(parse(one, names=setup.encoder.names) for one in self.keep)
+            return KeepingSynthesisPlan(setup, self, statistics)
         if not self.is_partial:
             return SynthesisPlan(setup, self)
         require_known(self.columns, setup.encoder.names)
@@ -224,7 +253,13 @@ class SynthesisPlan(MatrixPlan):
         if self.method.proper:
             problem = problem.resample(stream(f"parameters of {name}"))
         sample = MODELS[self.method.kind](problem, stream(f"model of {name}"))
-        return matrix_of(sample(len(matrix), stream(f"rows of {name}")), problem.variables, encoder.width)
+        return self.rows_of(sample, problem, matrix, stream(f"rows of {name}"))
+
+    def rows_of(
+        self, sample: Sampler, problem: Problem, matrix: NDArray[np.float64], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Return as many drawn rows as the matrix has."""
+        return matrix_of(sample(len(matrix), generator), problem.variables, self.setup.encoder.width)
 
     def problem(self, matrix: NDArray[np.float64], filled: NDArray[np.float64]) -> Problem:
         """Return what the model is fitted to: all columns, none of which is kept."""
@@ -270,6 +305,38 @@ class SynthesisPlan(MatrixPlan):
     def notes(self) -> Mapping[str, object]:
         own = {"model": self.method.kind, "imputations": self.method.imputations, "proper": self.method.proper}
         return own | {name: note for name, note in super().notes.items() if name in Synthesize.manifest_notes}
+
+
+@dataclass(frozen=True, repr=False)
+class KeepingSynthesisPlan(SynthesisPlan):
+    """Choose among many drawn rows those that have the statistics of the block."""
+
+    statistics: tuple[Statistic, ...]
+
+    def rows_of(
+        self, sample: Sampler, problem: Problem, matrix: NDArray[np.float64], generator: np.random.Generator
+    ) -> NDArray[np.float64]:
+        from sfumato.methods.synthesize.constraints import Tilt, features_of, measure_features, own_moments, require_met
+
+        original, k, rows = self.setup.encoder.decode(matrix), self.method.k, len(matrix)
+        wanted = [one for statistic in self.statistics for one in features_of(statistic, original, k)]
+        own = own_moments(problem.variables, problem.order) if self.method.kind == "max-entropy" else None
+        made, features, names = [], [], []
+        for _ in range(MOST_DRAWS):
+            drawn = sample(max(FEWEST_DRAWN, DRAWN * rows), generator)
+            made.append(matrix_of(drawn, problem.variables, self.setup.encoder.width))
+            measured = measure_features(wanted, self._decode(made[-1]))
+            names = [one.statistic for one, values in zip(wanted, measured, strict=True) for _ in values.T]
+            features.append(np.column_stack([*measured, *([own(drawn)] if own else [])]))
+            tilt = Tilt.fit(np.concatenate(features), rows)
+            if tilt.effective >= ENOUGH * rows:
+                break
+        require_met(tilt, names, rows)
+        return np.concatenate(made)[tilt.choose(rows, generator)]
+
+    @property
+    def notes(self) -> Mapping[str, object]:
+        return {**super().notes, "statistics kept": [str(one) for one in self.statistics]}
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,6 +11,7 @@ from sfumato.plan.claims.kept_statistics import (
     MarginalsKept,
     MomentsKept,
     ProbabilitiesAddUp,
+    SubsetMeansKept,
     WeightTotalsKept,
 )
 from sfumato.plan.claims.risk import KMap, PopulationGroups, RiskAtMost, SampledPrivacy, rows_for_risk
@@ -45,6 +46,7 @@ __all__ = [
     "RiskAtMost",
     "RowsAccountedFor",
     "SampledPrivacy",
+    "SubsetMeansKept",
     "TCloseness",
     "ValidCells",
     "WeightTotalsKept",

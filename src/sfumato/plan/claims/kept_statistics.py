@@ -180,6 +180,73 @@ class CorrelationsKept(Claim[BothMoments]):
         )
 
 
+LEVELS = 32  # of changes of a cell, from 0 to the limit, of which each gives a bound
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExcessSums:
+    """Sums over rows of how much the change of a cell exceeds each of some levels: (column, sign, level)."""
+
+    levels: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    rows: int
+
+    @classmethod
+    def of(cls, changes: NDArray[np.float64], levels: NDArray[np.float64]) -> ExcessSums:
+        """Add up the changes of cells, one row per row and one column per column."""
+        signed = np.stack([changes, -changes], axis=2)
+        return cls(
+            levels, np.stack([np.maximum(signed - one, 0.0).sum(axis=0) for one in levels], axis=2), len(changes)
+        )
+
+    def merge(self, other: ExcessSums) -> ExcessSums:
+        """The sums of the rows of both."""
+        return ExcessSums(self.levels, self.sums + other.sums, self.rows + other.rows)
+
+    def bound(self, share: float) -> float:
+        """Return a bound of the change of a mean over any subset that has at least this share of the rows.
+
+        The mean over the worst subset is the mean of the largest changes. For each level c it is at most
+        c + Σ max(change − c, 0) / (share · rows), with equality for their smallest one (Rockafellar and Uryasev, 2000).
+        """
+        if not self.rows:
+            return 0.0
+        return float((self.levels + self.sums / (share * self.rows)).min(axis=2).max(initial=0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetMeansKept(Claim[ExcessSums]):
+    """No mean of one of ``columns`` changed by more than ``change``, over any ``share`` of the rows or more.
+
+    A change counts in standard deviations of the column in the original, ``spreads``.
+    """
+
+    columns: tuple[str, ...]
+    spreads: tuple[float, ...]
+    change: float
+    share: float
+
+    @property
+    def levels(self) -> NDArray[np.float64]:
+        """The levels of changes at which the mean is bounded."""
+        return np.linspace(0.0, self.change, LEVELS + 1)
+
+    def tally(self, evidence: Evidence) -> ExcessSums:
+        before = evidence.original.matrix(self.columns)[evidence.origin]
+        changes = (evidence.released.matrix(self.columns) - before) / np.array(self.spreads)
+        return ExcessSums.of(np.where(np.isfinite(changes), changes, np.inf), self.levels)
+
+    def finding(self, tally: ExcessSums) -> Finding:
+        found = tally.bound(self.share)
+        return self.report(
+            claim=f"means of {format_names(self.columns)} over any {self.share:.3g} of the rows, or more, within "
+            f"{self.change:g} standard deviations of the original",
+            held=found <= self.change * (1.0 + ROUNDED_CHANGE),
+            found=f"changes by at most {found:.2g}",
+            fix="a larger limit, or none",
+        )
+
+
 ROUNDED_CHANGE = 1e-9  # relative error of a change of a correlation that counts as rounding
 TOLERANCE = 1e-9  # relative error of a total that counts as rounding
 

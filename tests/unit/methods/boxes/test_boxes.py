@@ -23,6 +23,7 @@ from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
 from sfumato.statistics.counted_boxes import CountedBoxes
 from sfumato.table.groups import group_sizes
+from sfumato.table.intervals import ANY, parse_set
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +231,24 @@ class TestDiversity:
         data = people.assign(illness=np.where(people.age % 3 == 0, "flu", "none"))
         frame = sf.Boxes(k=5, l=2).release(data, schema={"illness": "sensitive"}, seed=1).table.to_pandas()
         assert frame.groupby("box").illness.nunique().min() >= 2
+
+    def test_every_column_is_diverse_beside_a_sensitive_one_if_asked(self, people):
+        rows = people.assign(illness=np.random.default_rng(1).choice(["flu", "cold", "none"], len(people)))
+        names = ["age", "income", "city"]
+        roles = {**dict.fromkeys(names, "quasi"), "illness": "sensitive"}
+
+        def fewest(diverse):
+            outcome = sf.Boxes(k=5, l=3, diverse=diverse).release(rows[[*names, "illness"]], schema=roles, seed=1)
+            promised = [one.claim for one in outcome.findings if "values of" in one.claim or "different" in one.claim]
+            sets = outcome.table.arrow.column("city").to_pylist()
+            members = [parse_set(one) for one in sets]
+            return promised, min(rows["city"].nunique() if ANY in one else len(one) for one in members)
+
+        every, least = fewest("all")
+        assert all(any(name in claim for claim in every) for name in (*names, "illness"))
+        assert least >= 3
+        alone, few = fewest("sensitive")
+        assert not any("city" in claim.split(" in ")[0] for claim in alone) or few < 3  # the control
 
     def test_numbers_count_as_different_from_epsilon_on(self, people):
         release = sf.Boxes(k=5, l=3, epsilon={"age": 4.0}).release(people[["age", "income"]], seed=1)

@@ -6,6 +6,10 @@ patterns of all pairs: those of the few true pairs (m) by the EM algorithm, thos
 all pairs. The weight of a pair is the sum over its columns of log(m/u), and each person is linked to the row with the
 largest one.
 
+Two thresholds divide the pairs (TL §2.1.1): *matches*, of which so few are expected to be false that one person in 100
+is matched wrongly; *no matches*, among which at most one true pair in 20 is expected; and pairs between them, which a
+clerk would have to look at.
+
 The intruders of :mod:`sfumato.measures.privacy.linkage` use one distance for all columns. These learn which columns to
 trust, so that one column that was changed a lot does not hide the others.
 """
@@ -40,6 +44,8 @@ LEVELS = len(CLOSE) + 1
 STARTED = (0.5, 0.2, 0.1, 0.1, 0.05, 0.05)  # true pairs agree more often than not: where the EM algorithm starts
 ROUNDS = 100  # of the EM algorithm
 CONVERGED = 1e-6  # change of the probabilities at which it ends
+FALSE_MATCHES = 0.01  # expected wrong matches for each person
+MISSED_MATCHES = 0.05  # share of true pairs that are expected among pairs that are no match
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +79,40 @@ def learn_weights(levels: NDArray[np.int64], counts: NDArray[np.float64], rate: 
     return Weights(true, other)
 
 
+@dataclass(frozen=True)
+class Thresholds:
+    """The weights from which a pair is a match, and below which it is none; pairs between them are for review."""
+
+    match: float
+    review: float
+
+    @classmethod
+    def of(
+        cls,
+        weights: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        rate: float,
+        *,
+        false: float = FALSE_MATCHES,
+        missed: float = MISSED_MATCHES,
+    ) -> Thresholds:
+        """Choose the thresholds of patterns with these weights and counts, of which a ``rate`` of pairs is true.
+
+        A pattern belongs to a true pair with the probability that its weight says. ``false`` is the expected number of
+        false matches for each true pair, and ``missed`` the expected share of true pairs below the second threshold.
+        """
+        order = np.argsort(-weights, kind="stable")
+        odds = np.log(rate / (1.0 - rate)) + weights[order]
+        belief = 1.0 / (1.0 + np.exp(-np.clip(odds, -700.0, 700.0)))
+        wrong = np.cumsum(counts[order] * (1.0 - belief)) / (rate * counts.sum())
+        right = np.cumsum(counts[order] * belief)
+        ordered = weights[order]
+        matches = np.flatnonzero(wrong <= false)
+        match = float(ordered[matches[-1]]) if matches.size else np.inf
+        enough = int(np.searchsorted(right, (1.0 - missed) * right[-1]))
+        return cls(match, min(match, float(ordered[min(enough, len(ordered) - 1)])))
+
+
 def _indicators(levels: NDArray[np.int64]) -> Any:
     """Return a sparse matrix of patterns by levels of columns: a product with it is a step of the EM algorithm."""
     from scipy.sparse import csr_array
@@ -97,6 +137,11 @@ class Links:
     hits: float  # one of several equal rows is a guess
     trusted: int  # links that the weights say are more likely true than not
     correct: int  # of these
+    matched: int  # people with a row that is a match by two thresholds
+    matched_correctly: int  # of these, people whose own row it is
+    reviewed: int  # people without a match, but with rows for review
+    review_rows: float  # rows for review of such a person, on average
+    found_in_review: int  # of these, people whose own row is among them
 
 
 def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
@@ -116,7 +161,9 @@ def fellegi_sunter_scores(subject: MeasuredRelease) -> Iterator[Score]:
         rows=len(targets),
         gain=rate.low,
         note=f"share of people, by {worst.intruder}; {1.0 / rows:.2g} by chance; {worst.correct} of {worst.trusted} "
-        "links are correct for which the weights say that they are more likely true than not",
+        f"links are correct for which the weights say that they are more likely true than not; by two thresholds "
+        f"{worst.matched} people are matched, {worst.matched_correctly} of them correctly, and {worst.reviewed} are "
+        f"for review, with {worst.review_rows:.3g} rows each; {worst.found_in_review} have their own among them",
     )
 
 
@@ -127,17 +174,29 @@ def link_people(subject: MeasuredRelease, intruder: Intruder, targets: NDArray[n
     coded = pa.array(_patterns(subject, intruder, targets)).dictionary_encode()  # faster than sorting
     patterns, place = coded.dictionary.to_numpy(), coded.indices.to_numpy()
     levels = (patterns[:, None] // LEVELS ** np.arange(len(names))) % LEVELS
-    logs = learn_weights(levels, np.bincount(place).astype(np.float64), 1.0 / rows).logs
-    weight = logs[np.arange(len(names)), levels].sum(axis=1)[place].reshape(len(targets), rows)
+    counts = np.bincount(place).astype(np.float64)
+    logs = learn_weights(levels, counts, 1.0 / rows).logs
+    weights = logs[np.arange(len(names)), levels].sum(axis=1)
+    thresholds = Thresholds.of(weights, counts, 1.0 / rows)
+    weight = weights[place].reshape(len(targets), rows)
     largest = weight.max(axis=1, keepdims=True)
     best = weight >= largest - 1e-9
-    own = best & (subject.origin[None, :] == targets[:, None])
+    theirs = subject.origin[None, :] == targets[:, None]
+    own = best & theirs
     trusted = (largest[:, 0] > np.log(rows)) & (best.sum(axis=1) == 1)
+    matched = (largest[:, 0] >= thresholds.match) & (best.sum(axis=1) == 1)
+    shown = weight >= thresholds.review
+    reviewed = ~matched & shown.any(axis=1)
     return Links(
         intruder=intruder,
         hits=float((own.sum(axis=1) / best.sum(axis=1)).sum()),
         trusted=int(trusted.sum()),
         correct=int(own[trusted].any(axis=1).sum()),
+        matched=int(matched.sum()),
+        matched_correctly=int(own[matched].any(axis=1).sum()),
+        reviewed=int(reviewed.sum()),
+        review_rows=float(shown[reviewed].sum(axis=1).mean()) if reviewed.any() else 0.0,
+        found_in_review=int((shown & theirs)[reviewed].any(axis=1).sum()),
     )
 
 
