@@ -12,7 +12,7 @@ import inspect
 import math
 import numbers
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
@@ -82,6 +82,12 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
             fix=repr(near[0]) if near else None,
         )
     return value
+
+
+def require_list(value: object, name: str) -> None:
+    """Raise unless the value of an option, such as statistics to keep, is a list or a tuple."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
 
 
 def require_names(value: Any, name: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from sfumato.release.destination import Folder, destination_of
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.sources.base import Destination, TableSource
 from sfumato.sources.files import FileSource
-from sfumato.sources.frames import LazySource, as_table, is_lazy
+from sfumato.sources.frames import LazySource, as_table, as_texts, is_lazy
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
 
-TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # have types
 SchemaLike = Schema | Mapping[str, Any] | str | Path | None
 
 
@@ -92,7 +91,11 @@ class Job:
 
         ``memory`` and ``master`` are options of an engine that is given by name; ``others`` are fields of the job.
         """
-        source = _source_of(table)
+        method = others.get("method")
+        is_private = method is not None and method.is_private
+        source = _source_of(as_texts(table) if is_private else table)
+        if is_private and engine == "auto":
+            engine = "memory"  # the size of the table must not decide
         return cls(
             source=source,
             engine=engine_for(engine, source, memory=memory, master=master),
@@ -152,8 +155,11 @@ class Job:
 
         if isinstance(self.source, FittedTable):
             return read_as_declared(self.source.table, self.schema or self.source.schema)
-        is_typed = not isinstance(self.source, FileSource) or Path(self.source.path).suffix.lower() in TYPED
-        return read_as_declared(as_table(self.source), self.schema, is_typed=is_typed)
+        if not isinstance(self.source, FileSource):
+            return read_as_declared(as_table(self.source), self.schema)
+        table, is_typed = self.source.read_declared()
+        decimal = self.source.options.decimal or "."
+        return read_as_declared(table, self.schema, is_typed=is_typed, decimal=decimal)
 
     def pay(self, table: Table, schema: Schema) -> None:
         """Pay for the release of this table from the budget; raise, before any work, if it is spent."""

@@ -260,8 +260,9 @@ def _make_in_session(
         job.pay(source.fitted.table, protected)
     survey = session.survey(source, randomness)
     _require_whole(method, survey, session)
-    size = f"{source.rows:,} rows" if people is None else f"{people:,} people in {source.rows:,} rows"
-    log.info("%s, %d columns: planning with %s", size, len(protected.columns), method.name)
+    size = f"{source.rows:,} rows, " if people is None else f"{people:,} people in {source.rows:,} rows, "
+    told = "" if method.is_private else size  # how many they are is private, too
+    log.info("%s%d columns: planning with %s", told, len(protected.columns), method.name)
     plan = (job.make_plan or method.plan)(survey, protected, randomness)
     _require_whole(plan, survey, session)
     shared: tuple[SharedReleases, ...] = ()
@@ -274,8 +275,8 @@ def _make_in_session(
     history = promise_history(plan.claims, opened.schema)
     if not history:
         require_one_row_each(prepared, plan.claims)
-    told = tell_households(plan.claims, source.schema)
-    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared, *told)
+    households = tell_households(plan.claims, source.schema)
+    claims = (*promise_to_people(plan.claims, protected.person), *history, *prepared.claims, *shared, *households)
     work = session.run(plan, source)
     log.info("verifying %s released rows", f"{work.released.rows:,}")
     if protected.person not in prepared.pseudonyms:

@@ -432,10 +432,8 @@ def exact_numbers(table: Table, name: str) -> NDArray[np.float64]:
     """Return the numbers of a column; an interval is a number only if its ends are equal and no value is missing."""
     if is_interval(name, table.kinds):
         ends = Intervals.of(table, name)
-        single = ends.low == ends.high
-        if ends.missing is not None:
-            single &= ends.missing == 0
-        return np.where(single, ends.low, NO_VALUE)
+        is_single = (ends.low == ends.high) & (True if ends.missing is None else ends.missing == 0)
+        return np.where(is_single, ends.low, NO_VALUE)
     if table.kinds[name].is_numeric:
         return finite_numbers(table, name)
     return np.full(table.rows, NO_VALUE)

@@ -256,7 +256,7 @@ class NoisePlan(MatrixPlan):
         for again in range(self.method.redraw):
             found = np.flatnonzero(nearest_is_own(matrix, noisy))
             drawn = self.add_noise(known, number + (again + 1) * self.blocks)[found]
-            drawn[:, fixed] = matrix[np.ix_(found, fixed)]
+            drawn[:, fixed] = matrix[found][:, fixed]
             noisy[found] = np.where(np.isnan(drawn), matrix[found], drawn)
         return noisy
 

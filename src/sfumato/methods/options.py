@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING
 from typing import Any, Literal
 
@@ -111,9 +111,3 @@ def importance_of(importance: Mapping[str, float] | None, names: tuple[str, ...]
             fix=f"give the importance of {', '.join(map(repr, names))} only",
         )
     return {name: (importance or {}).get(name, 1.0) for name in names}
-
-
-def require_list(value: object, name: str) -> None:
-    """Raise unless the value of an option, such as statistics to keep, is a list or a tuple."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import SchemaError
-from sfumato.methods.discrete_noise import draw_discrete_gaussian, gaussian_scale
+from sfumato.methods.discrete_noise import add_noise, gaussian_scale
 from sfumato.schema.columns import Column, Role, expand_patterns
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.kinds import Kind, order_categories
@@ -78,13 +78,14 @@ class CategoryDomain:
 Domain = NumberDomain | CategoryDomain
 
 
-def read_as_declared(table: Table, schema: Schema | None, *, is_typed: bool = True) -> FittedTable:
+def read_as_declared(table: Table, schema: Schema | None, *, is_typed: bool = True, decimal: str = ".") -> FittedTable:
     """Return the table with cells read as the schema declares; nothing that is refused depends on a cell.
 
-    ``is_typed`` says that the types of the columns were given with the table, and not read off its cells.
+    ``is_typed`` says that the types of the columns were given with the table: those of a text file must be declared.
+    ``decimal`` is the decimal mark of numbers that are written as text.
     """
     columns = _declared_columns(schema or Schema(()), table, is_typed=is_typed)
-    arrow = pa.table({column.name: _read(table.arrow.column(column.name), column) for column in columns})
+    arrow = pa.table({column.name: _read(table.arrow.column(column.name), column, decimal) for column in columns})
     kinds = {column.name: column.kind or Kind.NOMINAL for column in columns}
     return FittedTable(Table(arrow, kinds), Schema(tuple(columns)))
 
@@ -137,7 +138,7 @@ def find_ends(table: Table, name: str, *, rho: float, rows_per_person: int) -> N
     sizes = LARGEST - SMALLEST + 1
     signed = np.where(numbers == 0.0, 0, np.where(numbers < 0.0, -powers, powers)) + sizes
     sigma = gaussian_scale(squared_sensitivity=rows_per_person**2, rho=rho)
-    noisy = np.bincount(signed, minlength=2 * sizes + 1) + draw_discrete_gaussian(sigma, 2 * sizes + 1)
+    noisy = add_noise(np.bincount(signed, minlength=2 * sizes + 1), sigma)
     threshold = float(sigma) * math.sqrt(2.0 * math.log((2 * sizes + 1) / ERROR))
     there = np.flatnonzero(noisy > threshold) - sizes
     if not len(there):
@@ -157,7 +158,7 @@ def find_categories(table: Table, name: str, *, rho: float, delta: float, rows_p
     words = [one["values"].as_py() for one in counted if one["values"].is_valid]
     sigma = gaussian_scale(squared_sensitivity=rows_per_person**2, rho=rho)
     threshold = rows_per_person + float(sigma) * math.sqrt(2.0 * math.log(rows_per_person / delta))
-    noisy = counts + draw_discrete_gaussian(sigma, len(counts))
+    noisy = add_noise(counts, sigma)
     found = sorted(word for word, count in zip(words, noisy, strict=True) if count > threshold)
     return CategoryDomain(name=name, kind=table.kinds[name], categories=tuple(found))
 
@@ -239,7 +240,7 @@ def _kind_of_numbers(cells: pa.DataType) -> Kind:
     return Kind.DATE if pt.is_temporal(cells) else Kind.WHOLE if pt.is_integer(cells) else Kind.CONTINUOUS
 
 
-def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
+def _read(cells: pa.ChunkedArray, column: Column, decimal: str) -> pa.ChunkedArray:
     if column.role in (Role.IDENTIFIER, Role.PERSON):
         return _texts(cells)
     if column.kind is Kind.ORDERED and column.order:
@@ -258,7 +259,7 @@ def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
         return pc.if_else(true, True, pc.if_else(false, False, pa.scalar(None, pa.bool_())))
     if column.kind not in NUMBERS:
         return cells if pt.is_dictionary(cells.type) else _texts(cells)
-    numbers = _numbers(cells)
+    numbers = _numbers(cells, decimal)
     if column.domain is not None:
         numbers = np.clip(numbers, *column.domain)
     numbers[np.isinf(numbers)] = np.nan
@@ -268,20 +269,20 @@ def _read(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:
     return pa.chunked_array([whole if column.kind is Kind.WHOLE else _dates(whole)])
 
 
-def _numbers(cells: pa.ChunkedArray) -> NDArray[np.float64]:
+def _numbers(cells: pa.ChunkedArray, decimal: str) -> NDArray[np.float64]:
     """Return the cells as numbers, days for dates; NaN for what is no number."""
     if pt.is_temporal(cells.type):
         days = cells.cast(pa.date32(), safe=False).cast(pa.int32())
         return np.array(days.cast(pa.float64()).to_numpy(), dtype=np.float64)
     if pt.is_dictionary(cells.type) or pt.is_string(cells.type):
         texts = _texts(cells).to_pylist()
-        return np.array([_number(text) for text in texts], dtype=np.float64)
+        return np.array([_number(text, decimal) for text in texts], dtype=np.float64)
     return np.array(cells.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
-def _number(text: str | None) -> float:
+def _number(text: str | None, decimal: str) -> float:
     try:
-        return math.nan if text is None else float(text)
+        return math.nan if text is None else float(text if decimal == "." else text.replace(decimal, "."))
     except ValueError:
         pass
     try:

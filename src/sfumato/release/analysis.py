@@ -56,6 +56,10 @@ THAT_CAN = (
     "a release by boxes, quantiles, recode, generalize, or mdav with values=range gives intervals; one by noise, pram "
     "or synthesize gives corrected estimates of means, shares, moments and models"
 )
+NOT_MEASURED = (
+    "no interval: the noisy measurements do not bound this statistic; they do if it is in keep when the release is "
+    "made, or if all its columns were counted together"
+)
 NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
 
 NOT_CORRECTED = "the design of the survey was not used: the correction takes rows as drawn one by one"
@@ -122,7 +126,9 @@ class Analysis:
             if found is not None:
                 return found
             found = self.bounded(wanted)
-        if self.manifest is not None and any(THAT_CAN in note for one in found for note in one.notes):
+        if self.manifest is not None and any(
+            said in note for one in found for note in one.notes for said in (THAT_CAN, NOT_MEASURED)
+        ):
             raise StatisticError(
                 f"{wanted} cannot be fitted: the method {self.manifest.method!r} altered a column, and nothing "
                 "corrects this model for it.",
@@ -328,7 +334,7 @@ class Analysis:
         if self.manifest is not None:
             from sfumato.release.corrected import keep_certain
 
-            notes = (f"{reason}; {THAT_CAN}",)
+            notes = (NOT_MEASURED,) if self.manifest.is_measured else (f"{reason}; {THAT_CAN}",)
             if self._weight is None:
                 kept = keep_certain(wanted, estimates, self.table, self.manifest)
         return tuple(

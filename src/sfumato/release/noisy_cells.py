@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.release.private_estimates import ESTIMATORS, NoisySums, make_estimate, reach
+from sfumato.release.noisy_moments import OF_CELLS, MeasuredCells
+from sfumato.release.private_estimates import ESTIMATORS, Ends, NoisySums, make_estimate, reach
 from sfumato.statistics.combined import ShareMeeting
 from sfumato.statistics.conditions import Condition, Derived
 from sfumato.statistics.counted_boxes import CountedBoxes
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 NUMBER = "number of the cell"
-Ends = tuple[float, float, float]  # value, low, high
 
 
 def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float) -> tuple[Any, ...] | None:
@@ -51,7 +51,8 @@ def estimate_privately(manifest: Manifest, wanted: Statistic, probability: float
 
 def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:
     if part.where.predicates or type(part) not in ESTIMATORS:
-        return count_cells(manifest, part, probability)
+        counted = count_cells(manifest, part, probability)
+        return counted or _with_unit(manifest, part, average_cells(manifest, part, probability))
     asked = frozenset(part.columns)
     order = 1 if isinstance(part, Mean | Sum) else 2
     sets = [NoisySums.of(one) for one in manifest.notes.get("moments") or ()]  # type: ignore[union-attr, arg-type]
@@ -63,10 +64,31 @@ def _estimate(manifest: Manifest, part: Statistic, probability: float) -> Estima
         one: Estimate | None = make_estimate(part, value, low, high, probability, best.records)
     else:
         one = average_bins(manifest, part, probability) if isinstance(part, Mean | Sum) else None
+        one = one or average_cells(manifest, part, probability)
+    return _with_unit(manifest, part, one)
+
+
+def _with_unit(manifest: Manifest, part: Statistic, one: Estimate | None) -> Estimate | None:
     if one is None:
         return None
     dates = {column.name: Calendar.DAYS for column in manifest.columns if column.kind is Kind.DATE}
-    return part.unit({name: dates[name] for name in part.columns if name in dates}).express(one)
+    return part.unconditional.unit({name: dates[name] for name in part.columns if name in dates}).express(one)
+
+
+def average_cells(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:
+    """Return moments of numbers, perhaps under a condition, from cells that were counted; None if none tell them."""
+    measured, inner = NoisyCounts.of(manifest), part.unconditional
+    columns = tuple(dict.fromkeys((*inner.columns, *part.where.columns)))
+    numbers = all("edges" in measured.histograms.get(name, ()) for name in inner.columns)
+    if not isinstance(inner, OF_CELLS) or not numbers or not set(columns) <= set(measured.columns):
+        return None
+    found = measured.select(inner.columns, part.where, (1.0 - probability) / (1.0 + len(columns)))
+    if found is None:
+        return None
+    cells, error = found
+    with np.errstate(all="ignore"):
+        value, low, high = cells.estimate(part, error)
+    return make_estimate(part, value, low, high, probability, float(cells.counts @ cells.likely))
 
 
 def count_cells(manifest: Manifest, part: Statistic, probability: float) -> Estimate | None:
@@ -159,6 +181,32 @@ class NoisyCounts:
         """Number of all rows, with noise."""
         return self.whole.records if self.whole else 0.0
 
+    def select(self, names: Sequence[str], where: Condition, error: float) -> tuple[MeasuredCells, float] | None:
+        """Return cells that tell these numbers under a condition, and the error that is left for them; None without."""
+        columns = tuple(dict.fromkeys((*names, *where.columns)))
+        cells = self._cells_of(columns) if len(columns) > 1 else self._bins_of(columns[0])
+        if not cells:
+            return None
+        ranges = {name: np.asarray(cells["ranges"][name]) for name in columns}
+        count = len(cells["counts"])
+        everything = np.ones(count, dtype=bool)
+        least, most, likely = everything, everything, np.ones(count)
+        if where.predicates:
+            least, most, likely = self._meeting({name: ranges[name] for name in where.columns}, count, where)
+        ends = {}
+        for name in names:
+            ends[name], bins = _ends_of(self.histograms[name], ranges[name]), len(self.histograms[name]["edges"]) - 1
+            least, most = least & (ranges[name][1] <= bins), most & (ranges[name][0] < bins)
+        unseen = sum(self._unseen_missing(name, ranges[name], error) for name in columns)
+        counts = np.asarray(cells["counts"], dtype=np.float64)
+        likely = np.where(most, likely, 0.0)
+        return MeasuredCells(counts, float(cells["sigma"]), least, most, likely, ends, unseen), _left(cells, error)
+
+    def _bins_of(self, column: str) -> Mapping[str, Any]:
+        """Return the bins of one column as cells."""
+        bins = np.arange(len(self.histograms[column]["counts"]))
+        return {**self.histograms[column], "ranges": {column: np.stack([bins, bins + 1])}}
+
     def has_counted(self, where: Condition) -> bool:
         """Return whether cells of all columns of a condition were counted."""
         return len(where.columns) < 2 or bool(self._cells_of(where.columns))
@@ -188,12 +236,12 @@ class NoisyCounts:
         cells = self._cells_of(columns)
         ranges = {name: np.asarray(cells["ranges"][name]) for name in columns}
         unseen = sum(self._unseen_missing(name, ranges[name], error / shares) for name in columns)
-        value, low, high = self._count(ranges, cells, where, error / shares)
+        value, low, high = self._count(ranges, cells, where, _left(cells, error / shares))
         return value, low - unseen, high + unseen
 
     def _count_bins(self, column: str, where: Condition, error: float) -> Ends:
-        bins = np.arange(len(self.histograms[column]["counts"]))
-        return self._count({column: np.stack([bins, bins + 1])}, self.histograms[column], where, error)
+        bins = self._bins_of(column)
+        return self._count(bins["ranges"], bins, where, error)
 
     def _count(
         self, ranges: Mapping[str, NDArray[np.int64]], counted: Mapping[str, Any], where: Condition, error: float
@@ -247,6 +295,24 @@ class NoisyCounts:
         np.logical_or.at(most, at, met.most > 0.0)
         likely = np.bincount(at, weights=met.likely / boxes.count, minlength=cells)
         return least, most, likely / np.maximum(np.bincount(at, minlength=cells), 1)
+
+
+def _left(cells: Mapping[str, Any], error: float) -> float:
+    """Return the error that is left for cells which were measured as often as noise decided, t times: error ÷ t(t + 1).
+
+    The shares of all t add up to the error, so that it does not matter when the measurements ended.
+    """
+    times = int(cells.get("times", 0))
+    return error / (times * (times + 1)) if times else error
+
+
+def _ends_of(
+    histogram: Mapping[str, Any], ranges: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the smallest and the largest number of each range of bins."""
+    edges, bins = np.asarray(histogram["edges"], dtype=np.float64), len(histogram["edges"]) - 1
+    step = 0.0 if histogram["kind"] == Kind.CONTINUOUS else 1.0
+    return edges[np.minimum(ranges[0], bins)], edges[np.minimum(ranges[1], bins)] - step
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -84,7 +84,8 @@ class RecoveredDistribution:
         A point stands for all numbers that are nearer to it than to others, of which a part may lie inside.
         """
         inside = self._overlap(low, high)
-        return self._estimate(f"share({low:g} to {high:g} in {self.column})", self.shares @ inside, self.draws @ inside)
+        share = float(self.shares @ inside)
+        return self._estimate(f"share({low:g} to {high:g} in {self.column})", share, self.draws @ inside)
 
     def quantile(self, share: float) -> RecoveredEstimate:
         """Estimate the number below which a share of the rows lies, such as 0.5 for the median."""

@@ -8,6 +8,7 @@ import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
@@ -160,6 +161,28 @@ def ask_rows(table: Table, questions: Sequence[Question[Any]]) -> Mapping[Questi
     return {question: question.finish(own[0]) for question, own in zip(questions, told.of_claims, strict=True)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class MarginalError:
+    """How many rows the released counts of the bins of some columns miss in all, at most.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        One column or two; all columns for the cells of private boxes.
+    rows : int
+        Bound of Σ |count in the original − released count|, in rows. A row in a wrong bin counts twice.
+    is_measured : bool
+        Whether these counts were measured. If not, the bound follows from what was measured in their place.
+    probability : float
+        Probability with which the bound holds.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    is_measured: bool
+    probability: float = 0.95
+
+
 class ReleasedFrames:
     """Ways to get the rows of a release as data frames, and answers about them."""
 
@@ -184,6 +207,28 @@ class ReleasedFrames:
     @abstractmethod
     def names(self) -> tuple[str, ...]:
         """The column names that statistics can use."""
+
+    @property
+    def marginal_errors(self) -> tuple[MarginalError, ...]:
+        """How far the counts of columns, and of pairs of them, may be from those of the original.
+
+        Only differentially private releases tell it; it is empty for others. Each bound holds with its probability over
+        the noise, and also covers the model that rows were drawn from.
+
+        Examples
+        --------
+        >>> import numpy as np, sfumato as sf
+        >>> people = {"age": np.random.default_rng(0).normal(50.0, 15.0, 5000).clip(0, 100)}
+        >>> schema = {"age": {"role": "quasi", "domain": [0, 100]}}
+        >>> release = sf.PrivateSynthesis(epsilon=1.0).release(people, schema=schema)
+        >>> release.marginal_errors[0].columns, release.marginal_errors[0].probability
+        (('age',), 0.95)
+        """
+        notes: Any = () if self.manifest is None else self.manifest.notes.get("errors") or ()
+        return tuple(
+            MarginalError(columns=tuple(one["columns"]), rows=int(one["rows"]), is_measured=bool(one["measured"]))
+            for one in notes
+        )
 
     def to_arrow(self, *, midpoints: bool = False, ends: bool | None = None) -> pa.Table:
         """Return the released rows as an Arrow table.

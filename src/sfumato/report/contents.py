@@ -211,7 +211,9 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
     assert manifest is not None
     quasi, exact = manifest.names(Role.QUASI), [n for n in manifest.unaltered if n not in manifest.names(Role.QUASI)]
     yield (
-        f"Are these all the columns that others may know about a person: {_list_names(quasi)}? "
+        MEASURED
+        if manifest.is_measured
+        else f"Are these all the columns that others may know about a person: {_list_names(quasi)}? "
         "Only they are protected; a column that is missing here needs the role “quasi”."
     )
     if exact:
@@ -240,6 +242,12 @@ def _decisions(release: Release, statistics: Sequence[ShownStatistic], usefulnes
         named = _list_names(list(dict.fromkeys([*useless, *(concern.about for concern in usefulness.concerns)])))
         yield f"Is the release still useful where it says little: {named}?"
     yield "Who receives it, for which purpose, on which legal basis, and what are they forbidden to do with it?"
+
+
+MEASURED = (
+    "Were the types, domains and categories of all columns chosen without looking at the table, and were all releases "
+    "about the same people paid from one privacy budget?"
+)
 
 
 def _list_names(names: Sequence[str]) -> str:

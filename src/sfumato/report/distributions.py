@@ -394,10 +394,11 @@ def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
 def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
     """Return the released columns of protected columns, and those of each other one.
 
-    Pseudonyms and numbers of boxes are left out: nobody knows them of a person.
+    Pseudonyms and numbers of boxes are left out: nobody knows them of a person. Rows that were drawn from noisy
+    measurements are those of nobody, however few look alike.
     """
     manifest = release.manifest
-    if manifest is None or not release.table.rows:
+    if manifest is None or manifest.is_measured or not release.table.rows:
         return [], {}
     quasi, known = manifest.names(Role.QUASI), [column.name for column in manifest.columns]
     shown: dict[str, list[str]] = {}

@@ -7,17 +7,20 @@ program can know is a question with a line to sign. It is no legal advice.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import OptionError, RequestError
 from sfumato.formats.raw_files import write_whole
 from sfumato.languages import ENGLISH, languages, translate_page
 from sfumato.params import require_choice
+from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.release.bundle import rows_sha256
+from sfumato.release.manifest import ClaimRecord
 from sfumato.release.target import NUMBERS, PARQUET, PROMISES
 from sfumato.report.contents import Contents, contents
 from sfumato.report.distributions import IntruderView
@@ -36,6 +39,10 @@ MANIFEST_LINE, ROWS_LINE = "manifest.json", f"count the rows of {PARQUET} that a
 SINGLING_OUT = ("singling out", "singling out by one column", "isolation", "copies, all columns")
 LINKABILITY = ("linkability", "correct nearest matches", "correct matches by the known mechanism")
 INFERENCE = ("inference of a column", "inference of a column, largest")
+NOBODY = "No released row is that of a person: rows are made of noisy counts, so no risk of a row is counted."
+LEARNED = "What holds for everybody like a person can be learned, whether or not the person took part."
+NO_VALUES = "No promise is made about the values of sensitive columns in a group."
+NOT_TRIED = "No attack of this kind was tried: assess the release, or say why not."
 ABOUT_VALUES = ("Diversity", "EntropyDiversity", "RecursiveDiversity", "TCloseness", "DeclaredCloseness")
 
 
@@ -165,7 +172,8 @@ def _checksum(release: Release, manifest: Manifest) -> tuple[str, str]:
 
 
 def _findings(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
-    yield _recital_26(report)
+    yield from _differential_privacy(manifest)
+    yield _recital_26(report, manifest)
     yield from _three_criteria(report, manifest)
     yield from _hipaa(report, manifest)
     yield LegalFinding(
@@ -175,22 +183,60 @@ def _findings(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
         found=(
             f"Data: {len(manifest.names(Role.QUASI))} columns are protected, {len(manifest.unaltered)} are released "
             "exactly as in the original.",
-            *map(_say_risk, report.intruders),
+            *_say_risks(report, manifest),
             f"Mitigation: method {manifest.method}; {_say_promises(report)}",
         ),
         recount=f"{VERIFY}; {PROMISES} with DuckDB alone",
         open="The context and the governance are the recipient’s and yours: they are asked for below.",
     )
-    yield _ema(report)
+    yield _ema(report, manifest)
     yield _pseudonyms(manifest)
 
 
-def _recital_26(report: Contents) -> LegalFinding:
+def _differential_privacy(manifest: Manifest) -> Iterator[LegalFinding]:
+    """Say what a release by noisy measurements promises, in which unit, and what it takes for public."""
+    promise = next(
+        (one for one in map(ClaimRecord.to_claim, manifest.claims) if isinstance(one, MeasuredPrivacy)), None
+    )
+    if promise is None:
+        return
+    most = promise.rows_per_person
+    found: Any = manifest.notes.get("found") or ()
+    never: Any = manifest.options.get("never") or ()
+    yield LegalFinding(
+        source="NIST SP 800-226, guidelines for evaluating differential privacy guarantees",
+        asks="Say the privacy loss, the unit that is protected, what is public, and what all releases about the same "
+        "people cost together.",
+        found=(
+            f"Whether one {'row' if most is None else 'person'} is in the table changes the probability of any release "
+            f"by a factor of at most e^{promise.epsilon:g}, which is {math.exp(promise.epsilon):.3g}, except with "
+            f"probability {promise.delta:g}.",
+            "The unit is one row: a person who has several rows is protected less."
+            if most is None
+            else f"The unit is one person with at most {most:,} rows: other rows of a person were left out at random "
+            "before anything was counted.",
+            "Public because they are declared: the names, types, domains and categories of columns, and the options of "
+            "the method.",
+            *(
+                [f"Found by noisy counts, because it was not declared: the values of {', '.join(found)}."]
+                if found
+                else ()
+            ),
+            *([f"Declared impossible, and so public: {'; '.join(map(str, never))}."] if never else ()),
+            f"The release cost {promise.rho:.4g} in zero-concentrated differential privacy, which was paid before a "
+            "row was counted; releases about the same people add up.",
+        ),
+        recount=f"{VERIFY}; the claims in {MANIFEST_LINE}",
+        open="That the noise was drawn so cannot be seen in the rows: who made the release answers for it.",
+    )
+
+
+def _recital_26(report: Contents, manifest: Manifest) -> LegalFinding:
     return LegalFinding(
         source="GDPR, recital 26",
         asks="Data are anonymous if no person is identifiable by any means reasonably likely to be used, by the "
         "controller or by others, considering cost, time and technology.",
-        found=(*map(_say_risk, report.intruders), *_say_blame(report), _say_tests(report)),
+        found=(*_say_risks(report, manifest), *_say_blame(report), _say_tests(report)),
         recount=f"{PROMISES} with DuckDB alone; {ROWS_LINE}; for the attacks {ASSESS}",
         open="Which means are reasonably likely for this recipient is a judgement; it is asked for below.",
     )
@@ -201,7 +247,7 @@ def _three_criteria(report: Contents, manifest: Manifest) -> Iterator[LegalFindi
     alone = tuple(
         f"An intruder who knows {view.knows} finds {view.alone:,} of {report.rows_out:,} rows that look like no other."
         for view in report.intruders
-    )
+    ) or (NOBODY,)
     links = (
         f"Pseudonyms in {', '.join(manifest.pseudonyms)} link the rows of a person."
         if manifest.pseudonyms
@@ -215,7 +261,7 @@ def _three_criteria(report: Contents, manifest: Manifest) -> Iterator[LegalFindi
         "inference": (
             "Can information be inferred concerning an individual?",
             INFERENCE,
-            tuple(values) or ("No promise is made about the values of sensitive columns in a group.",),
+            tuple(values) or (LEARNED if manifest.is_measured else NO_VALUES,),
         ),
     }
     for criterion, (question, names, found) in asked.items():
@@ -225,7 +271,7 @@ def _three_criteria(report: Contents, manifest: Manifest) -> Iterator[LegalFindi
             asks=question,
             found=(*found, *tested),
             recount=f"{PROMISES} with DuckDB alone; {ROWS_LINE}" + (f"; {ASSESS}" if tested else ""),
-            open="" if tested else "No attack of this kind was tried: assess the release, or say why not.",
+            open="" if tested or manifest.is_measured else NOT_TRIED,
         )
 
 
@@ -234,7 +280,7 @@ def _hipaa(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
         source="HIPAA, 45 CFR §164.514(b)(1): expert determination",
         asks="A person with appropriate knowledge determines that the risk is very small that the information could be "
         "used, alone or with other reasonably available information, to identify an individual, and documents it.",
-        found=(*map(_say_risk, report.intruders), _say_promises(report)),
+        found=(*_say_risks(report, manifest), _say_promises(report)),
         recount=f"{VERIFY}; {ROWS_LINE}",
         open="Whether this risk is very small is the expert’s determination, to be signed below.",
     )
@@ -253,7 +299,7 @@ def _hipaa(report: Contents, manifest: Manifest) -> Iterator[LegalFinding]:
     )
 
 
-def _ema(report: Contents) -> LegalFinding:
+def _ema(report: Contents, manifest: Manifest) -> LegalFinding:
     limit = f"{EMA_THRESHOLD:g}"
     return LegalFinding(
         source="European Medicines Agency, Policy 0070, guidance on anonymisation",
@@ -263,9 +309,12 @@ def _ema(report: Contents) -> LegalFinding:
             f"An intruder who knows {view.knows}: largest risk {view.largest_risk:.4g}, "
             f"{'at most' if view.largest_risk <= EMA_THRESHOLD else 'above'} {limit}."
             for view in report.intruders
-        ),
+        )
+        or (NOBODY,),
         recount=ROWS_LINE,
-        open="Which of the two intruders is the one to measure against depends on what is public about patients.",
+        open="Whether noise is an answer to a guidance that counts groups is to be judged."
+        if manifest.is_measured
+        else "Which of the two intruders is the one to measure against depends on what is public about patients.",
     )
 
 
@@ -302,6 +351,10 @@ def _questions(report: Contents, manifest: Manifest, place: str) -> Iterator[str
         yield "Why are the failed tests acceptable for this recipient?"
     yield from report.decisions
     yield "For how long does this judgement hold, and who repeats it when other data become available?"
+
+
+def _say_risks(report: Contents, manifest: Manifest) -> Iterator[str]:
+    yield from (NOBODY,) if manifest.is_measured else map(_say_risk, report.intruders)
 
 
 def _say_risk(view: IntruderView) -> str:

@@ -43,7 +43,9 @@ from sfumato.machine import available_memory
 from sfumato.sources.base import CELL_BYTES, COPIES, TableSource, scheme_of
 from sfumato.table.table import Table
 
+TYPED = (".parquet", ".pq", ".arrow", ".feather", ".ipc", ".sav", ".dta", ".sas7bdat", ".xpt")  # have types
 MOST_COUNTED = 1 << 35  # bytes of an unpacked file, above which it is not counted any further
+GZIP = b"\x1f\x8b"
 UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # the index of a pandas frame, which is not data
 
 
@@ -155,6 +157,29 @@ class FileSource(TableSource):
     def read(self) -> Table:
         """Read the table."""
         return _read_table(self.path, self.options)
+
+    def read_declared(self) -> tuple[Table, bool]:
+        """Read the table so that no cell decides how others are read; return also whether its types are declared.
+
+        The cells of a text file are all text, and so are the names of folders. Formats whose columns have no type, but
+        whose cells have one, are refused.
+        """
+        files = matching_files(self.path)
+        formats = {file_format(file) if not is_gzip(file) else "text" for file in files}
+        if formats == {"text"}:
+            from sfumato.formats.declared_text import read_lines
+
+            parts = [read_lines(_unpacked(file), file.name, self.options) for file in files]
+            arrow = _concatenate(parts)
+            rows = [number for number, part in enumerate(parts) for _ in range(part.num_rows)]
+            return Table.from_arrow(Partitions.of(self.path, files).add_to(arrow, rows, as_text=True)), False
+        if any(Path(file).suffix.lower() not in TYPED for file in files):
+            raise ReadError(
+                "A differentially private release reads text files, or files whose columns have types.",
+                found="a format in which each cell has a type of its own",
+                fix="save it as CSV or Parquet",
+            )
+        return self.read(), True
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, as one batch."""
@@ -293,10 +318,19 @@ def _memory_needed(file: Path) -> int:
     return CELL_BYTES * int(metadata.num_rows) * int(metadata.num_columns)
 
 
-def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
+def _unpacked(file: Path) -> bytes:
     raw = read_bytes(file)
-    if raw.startswith(b"\x1f\x8b"):
-        raw = _unzip(raw, file)
+    return _unzip(raw, file) if raw.startswith(GZIP) else raw
+
+
+def is_gzip(file: Path) -> bool:
+    """Return whether a file is compressed with gzip."""
+    with file.open("rb") as opened:
+        return opened.read(2) == GZIP
+
+
+def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
+    raw = _unpacked(file)
     if not raw:
         raise ReadError(f"{file.name} is empty.")
     binary = binary_format(raw)

@@ -119,6 +119,38 @@ def as_table(source: Any) -> Table:
     return Table.from_arrow(arrow)
 
 
+def as_texts(source: Any) -> Any:
+    """Return a frame of pandas, or a mapping, with the cells of columns that have no type as text; others as they are.
+
+    Otherwise Arrow would infer a type from all cells of such a column, and refuse cells of several types.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(source, pandas.DataFrame):
+        named = _names(source.columns)
+        columns = [source.iloc[:, place] for place in range(source.shape[1])]
+        if len(set(named)) < len(named) or not any(map(_has_no_type, columns)):
+            return source
+        typed = [_cells_as_text(one) if _has_no_type(one) else _storable(one) for one in columns]
+        return dict(zip(named, typed, strict=True))
+    if isinstance(source, Mapping):
+        return {name: _cells_as_text(own) if _has_no_type(own) else own for name, own in source.items()}
+    return source
+
+
+def _cells_as_text(cells: Iterable[Any]) -> pa.Array:
+    """Return each cell as text, by itself; missing ones are missing."""
+    return pa.array([None if _is_missing(cell) else str(cell) for cell in cells], pa.string())
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or (not isinstance(cell, str) and str(cell) in NO_NAMES)
+
+
+def _has_no_type(column: Any) -> bool:
+    """Return whether the cells of a column may be of any type: a list, or an array of objects."""
+    return isinstance(column, list | tuple) or str(getattr(column, "dtype", "")) == "object"
+
+
 def _arrow(source: Any) -> pa.Table:
     if isinstance(source, pa.Table):
         return source

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -111,8 +112,6 @@ class TestTheCommand:
         assert run(["evidence", str(folder), *asked]) == 2
 
     def test_tells_what_the_assessment_found(self, release, tmp_path):
-        from dataclasses import replace
-
         score = Score(name="singling out", family="privacy", value=0.25, better="lower", rows=9, passed=False)
         told = Assessment(
             method="boxes", original_rows=9, released_rows=9, reference_rows=5, columns=3, scores=(score,), omitted=()
@@ -141,3 +140,53 @@ def test_the_report_names_the_columns_to_blame(release):
     )
     said = " ".join(contents(replace(release, assessment=told)).verdict.sentences)
     assert "The columns to blame are weight" in said and "illness" not in said.partition("blame")[2]
+
+
+class TestDifferentialPrivacy:
+    """The evidence of noisy measurements says what is promised, in which unit, and what is public."""
+
+    SCHEMA = {  # noqa: RUF012
+        "age": {"role": "quasi", "domain": [0, 100]},
+        "town": {"role": "quasi", "order": ["Ulm", "Bonn", "Zanzibar"]},
+        "weight": "other",
+        "illness": {"role": "sensitive", "order": ["flu", "gout"]},
+    }
+
+    @pytest.fixture(params=["boxes", "synthesis"])
+    def method(self, request):
+        if request.param == "boxes":
+            return sf.PrivateBoxes(epsilon=1.0, delta=1e-5)
+        return sf.PrivateSynthesis(epsilon=1.0, delta=1e-5, never=["age < 20 and illness = gout"])
+
+    def test_it_says_the_loss_the_unit_and_what_is_public(self, people, method):
+        release = method.release(people, schema=self.SCHEMA)
+        pack = release.evidence(recipient="University X", purpose="study Y")
+        first = pack.findings[0]
+        assert "NIST" in first.source
+        said = " ".join(first.found)
+        assert "e^1, which is 2.72, except with probability 1e-05" in said
+        assert "one row" in said and "declared" in said and "weight" in said
+        assert f"{release.manifest.claims[0].parameters['rho']:.4g}" in said
+        if isinstance(method, sf.PrivateSynthesis):
+            assert "age < 20 and illness = gout" in said
+        assert all("risk" not in sentence or "no risk" in sentence for one in pack.findings for sentence in one.found)
+        assert any("one privacy budget" in question for question in pack.questions)
+        assert "Two intruders" not in pack.page
+        assert not any("Only they are protected" in question for question in pack.questions)
+
+    def test_the_unit_is_a_person_if_a_column_tells(self, people, method):
+        table = people.assign(who=np.arange(len(people)) // 2)
+        release = replace(method, rows_per_person=2).release(table, schema=self.SCHEMA | {"who": "person"})
+        said = " ".join(release.evidence(recipient="X", purpose="Y").findings[0].found)
+        assert "one person with at most 2 rows" in said
+
+    def test_it_speaks_german(self, people, method):
+        page = method.release(people, schema=self.SCHEMA).evidence(recipient="X", purpose="Y", language="de").page
+        for text in ("Die Einheit ist eine Zeile", "Öffentlich, weil sie erklärt sind", "aus einem Privatheitsbudget"):
+            assert text in page
+        for text in ("The unit is", "Public because", "Whether one row", "No released row"):
+            assert text not in page
+
+    def test_the_report_has_no_risk_of_rows(self, people, method):
+        told = contents(method.release(people, schema=self.SCHEMA))
+        assert told.intruders == () and told.blamed == ()

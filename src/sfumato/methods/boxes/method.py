@@ -32,11 +32,10 @@ from sfumato.methods.options import (
     budget_option,
     group_size_option,
     reported_option,
-    require_list,
 )
 from sfumato.methods.partition import Routes, one_block
 from sfumato.methods.search_budget import SearchBudget
-from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_number
+from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_list, require_number
 from sfumato.plan.questions import MissingIn
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import Schema

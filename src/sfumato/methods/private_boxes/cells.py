@@ -1,8 +1,9 @@
 """Cells of private boxes: ranges of bins in all columns, halved where noisy counts show enough rows.
 
-On each level all cells get a noisy count, and those with clearly many rows are cut in two, at the median that the
-noisy counts of single columns tell. A row is in one cell of a level, so a level costs what one count costs; the
-levels add up. Nothing else looks at the rows: which cells there are follows from noisy counts only.
+Several times all cells get a noisy count, and those with clearly many rows are cut in two, at the median that the
+noisy counts of single columns tell. At last all cells are counted once more, with fresh noise: a count that decided
+that its cell is not cut is too low on average, because low noise decided so. A row is in one cell, so that each time
+costs what one count costs. Nothing else looks at the rows: which cells there are follows from noisy counts only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.discrete_noise import draw_discrete_gaussian, gaussian_scale
+from sfumato.methods.discrete_noise import add_noise, gaussian_scale
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_columns import split_budget
 
@@ -101,39 +102,68 @@ def cut_cells(
     axes, medians = tuple(one.axis for one in histograms), Medians.of(histograms, importance)
     levels, sigma = _choose_levels(rows, rho, rows_per_person)
     codes = np.column_stack([_code_rows(one, table) for one in histograms])
-    noise = draw_discrete_gaussian(sigma, 2 ** (levels + 1))
-    low, high = (ends[None, :] for ends in medians.root)
-    cell_of = np.zeros(len(codes), dtype=np.int64)
-    totals = np.array([rows])  # the count of each cell, consistent with the cells that it was cut from
-    done: list[tuple[NDArray[np.int64], NDArray[np.int64], int, float]] = []
-    for level in range(levels + 1):
-        noisy = np.bincount(cell_of[cell_of >= 0], minlength=len(low)) + noise[: len(low)]
-        noise = noise[len(low) :]
-        totals = totals if level == 0 else _agree(totals, noisy)
-        new_low: list[NDArray[np.int64]] = []
-        new_high: list[NDArray[np.int64]] = []
-        parents, label = [], np.full(len(low), -1)
-        for cell in range(len(low)):
-            place = None
-            if level < levels and noisy[cell] > ENOUGH * float(sigma):
-                place = medians.cut(low[cell], high[cell])
-            if place is None:
-                done.append((low[cell], high[cell], int(noisy[cell]), float(totals[cell])))
-                continue
-            label[cell] = len(new_low)
-            for side in (0, 1):
-                ends = low[cell].copy(), high[cell].copy()
-                ends[1 - side][place[0]] = place[1]
-                new_low.append(ends[0])
-                new_high.append(ends[1])
-                parents.append(totals[cell])
-        if not new_low:
+    cells = _GrowingCells.of(medians.root, len(codes), rows)
+    for _ in range(levels):
+        if not len(cells.open):
             break
-        cell_of = _move_rows(codes, cell_of, label, np.array(new_low))
-        low, high, totals = np.array(new_low), np.array(new_high), np.array(parents)
-    released = _round(np.array([one[3] for one in done]), rows)
-    lows, highs = (np.array([one[end] for one in done]) for end in (0, 1))
-    return PrivateCells(axes, lows, highs, np.array([one[2] for one in done]), float(sigma), released)
+        cells.cut(codes, medians, cells.count(sigma)[cells.open], ENOUGH * float(sigma))
+    counts = cells.count(sigma)
+    released = _round(cells.expect(counts), rows)
+    return PrivateCells(axes, np.array(cells.low), np.array(cells.high), counts, float(sigma), released)
+
+
+@dataclass(eq=False, repr=False)
+class _GrowingCells:
+    """Cells while they are cut: the lower part of a cell keeps its number, the upper part gets a new one."""
+
+    low: list[NDArray[np.int64]]
+    high: list[NDArray[np.int64]]
+    expected: list[float]  # count of each cell, consistent with that of the cell that it was cut from
+    open: NDArray[np.int64]  # cells that may still be cut; two parts of a cell are side by side
+    cell_of: NDArray[np.int64]  # of each row
+
+    @classmethod
+    def of(cls, root: tuple[NDArray[np.int64], NDArray[np.int64]], people: int, rows: float) -> _GrowingCells:
+        """Put all rows into one cell."""
+        return cls([root[0]], [root[1]], [rows], np.zeros(1, dtype=np.int64), np.zeros(people, dtype=np.int64))
+
+    def count(self, sigma: Fraction) -> NDArray[np.int64]:
+        """Count the rows of all cells, with fresh noise."""
+        return add_noise(np.bincount(self.cell_of, minlength=len(self.low)), sigma)
+
+    def cut(self, codes: NDArray[np.int64], medians: Medians, noisy: NDArray[np.int64], enough: float) -> None:
+        """Cut the open cells whose noisy count is high enough; the others are not looked at again."""
+        self._agree(noisy)
+        column, start, upper = (np.full(len(self.low), -1, dtype=np.int64) for _ in range(3))
+        for cell, count in zip(self.open.tolist(), noisy.tolist(), strict=True):
+            place = medians.cut(self.low[cell], self.high[cell]) if count > enough else None
+            if place is None:
+                continue
+            column[cell], start[cell], upper[cell] = *place, len(self.low)
+            self.low.append(self.low[cell].copy())
+            self.high.append(self.high[cell].copy())
+            self.expected.append(self.expected[cell])
+            self.low[-1][place[0]] = self.high[cell][place[0]] = place[1]
+        cut = np.flatnonzero(upper >= 0)
+        self.open = np.stack([cut, upper[cut]], axis=1).ravel()
+        own = codes[np.arange(len(codes)), column[self.cell_of]]
+        moved = (upper[self.cell_of] >= 0) & (own >= start[self.cell_of])
+        self.cell_of = np.where(moved, upper[self.cell_of], self.cell_of)
+
+    def _agree(self, noisy: NDArray[np.int64]) -> None:
+        """Move the counts of two parts of a cell by the same number, so that they add up to that of the cell."""
+        if len(noisy) < 2:
+            return
+        for (one, two), (first, second) in zip(self.open.reshape(-1, 2), noisy.reshape(-1, 2), strict=True):
+            rest = (self.expected[one] - first - second) / 2.0
+            self.expected[one], self.expected[two] = first + rest, second + rest
+
+    def expect(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the likely number of rows of each cell, by its last count and by those that it was cut by."""
+        is_open = np.isin(np.arange(len(counts)), self.open)
+        self._agree(counts[self.open])
+        known = np.array(self.expected)
+        return np.where(is_open, known, (known + counts) / 2.0)
 
 
 def _choose_levels(rows: float, rho: float, rows_per_person: int) -> tuple[int, Fraction]:
@@ -150,24 +180,6 @@ def _code_rows(one: Histogram, table: Table) -> NDArray[np.int64]:
     """Return the bin of each row; missing values that are not clearly there go to the bin with most rows."""
     codes = one.axis.codes(table)
     return codes if one.has_missing else np.where(codes == one.axis.bins, int(np.argmax(one.weights)), codes)
-
-
-def _move_rows(
-    codes: NDArray[np.int64], cell_of: NDArray[np.int64], label: NDArray[np.int64], low: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Return the new cell of each row: the lower or upper part of its cell, or −1 if that was not cut."""
-    first = np.where(cell_of >= 0, label[np.maximum(cell_of, 0)], -1)
-    upper = np.minimum(first + 1, len(low) - 1)
-    inside = (codes >= low[upper]).all(axis=1)
-    moved: NDArray[np.int64] = np.where(first < 0, -1, first + inside)
-    return moved
-
-
-def _agree(parents: NDArray[np.float64], noisy: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the counts of pairs of cells, each pair moved by the same number so that it adds up to its parent."""
-    pairs = noisy.reshape(-1, 2).astype(np.float64)
-    agreed: NDArray[np.float64] = pairs + (parents.reshape(-1, 2)[:, :1] - pairs.sum(axis=1, keepdims=True)) / 2.0
-    return agreed.ravel()
 
 
 def _round(totals: NDArray[np.float64], rows: float) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import OptionError
+from sfumato.methods.discrete_noise import NoisyNumbers, largest_noise
 from sfumato.methods.options import reported_option
 from sfumato.methods.private_boxes.axes import BinnedColumn, Histogram
 from sfumato.methods.private_boxes.cells import PrivateCells, cut_cells
@@ -23,7 +24,7 @@ from sfumato.methods.private_columns import (
     split_budget,
 )
 from sfumato.methods.private_method import FOUND, PrivateMethod
-from sfumato.params import Checked, OrNone
+from sfumato.params import Checked, OrNone, require_list
 from sfumato.plan.claims.concentrated_privacy import MeasuredPrivacy
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
@@ -39,12 +40,8 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import Schema
     from sfumato.statistics.statistic import Statistic
 
+ERROR = 0.05  # probability with which the bound of an error may not hold
 KEPT, SINGLE, COLUMNS, CELLS, ALL_ROWS = 10.0, 1.5, 2.0, 1.5, 0.5  # weights of the measurements in the budget
-
-
-def _require_list(value: object, name: str) -> None:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +77,13 @@ class PrivateBoxes(PrivateMethod):
         "moments": "noisy sums of the numbers, and of their products, with the standard deviation of the noise",
         "histograms": "noisy counts of the bins of each column, missing values last",
         "cells": "noisy counts of the boxes, as ranges of bins",
+        "errors": "for each column, and for all of them: how many rows its noisy counts miss in all, at most, with "
+        "probability 0.95",
         "found": "columns whose ends or categories were found privately, because they were not declared",
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
-        OrNone(Checked("list of statistics", _require_list)),
+        OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["mean(age)", "corr(age, income)", "regress(income ~ age)"]: functions '
         "of moments. They get most of the budget. None: means and variances of all columns of numbers.",
         default=None,
@@ -140,6 +139,12 @@ def _measure(
     return PrivateBoxesPlan(promise, moments, histograms, cells, found)
 
 
+def _bound_error(columns: list[str], noisy: NoisyNumbers) -> dict[str, Any]:
+    """Tell how many rows noisy counts miss in all, at most."""
+    noise = largest_noise(np.full(len(noisy.numbers), noisy.sigma), ERROR)
+    return {"columns": columns, "rows": math.ceil(noise), "measured": True}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivateBoxesPlan(Plan):
     """Show the measurements, and as many rows of each box as its noisy count tells."""
@@ -174,9 +179,12 @@ class PrivateBoxesPlan(Plan):
 
     @property
     def notes(self) -> Mapping[str, Any]:
+        cells = self.cells
         return {
             "moments": [one.note for one in self.moments],
             "histograms": {one.axis.name: one.note for one in self.histograms},
-            "cells": self.cells.note,
+            "cells": cells.note,
+            "errors": [_bound_error([one.axis.name], one.noisy) for one in self.histograms]
+            + [_bound_error([one.axis.name for one in self.histograms], NoisyNumbers(cells.counts, cells.sigma))],
             "found": list(self.found),
         }

@@ -74,6 +74,7 @@ class GridAttribute:
     """A column of numbers on a grid of equal cells; a number outside its domain counts as the nearest end."""
 
     domain: NumberDomain
+    cuts: tuple[float, ...] = ()  # ends of cells in addition, where a declared condition parts the numbers
 
     @property
     def is_whole(self) -> bool:
@@ -87,6 +88,11 @@ class GridAttribute:
     @property
     def ends(self) -> NDArray[np.float64]:
         """The lower end of each cell, and the upper end of the last; cells of whole numbers are half open."""
+        ends = self._even_ends
+        return np.union1d(ends, [cut for cut in self.cuts if ends[0] < cut < ends[-1]]) if self.cuts else ends
+
+    @property
+    def _even_ends(self) -> NDArray[np.float64]:
         low, high = self.domain.low, self.domain.high
         if not self.is_whole:
             return np.linspace(low, high, MOST_CELLS + 1) if high > low else np.array([low, high])
@@ -112,16 +118,17 @@ class GridAttribute:
     @property
     def decimals(self) -> int:
         """Decimal places of released numbers: a cell has at least ten of them, and no digits that mean nothing."""
-        width = float(self.ends[1] - self.ends[0])
+        even = self._even_ends
+        width = float(even[1] - even[0])
         if self.is_whole or width <= 0.0:
             return 0
         return int(np.clip(np.ceil(-np.log10(width / 10.0)), 0, 15))
 
 
-def attribute_of(domain: Domain) -> Attribute:
-    """Return the attribute of a domain; raise if it has no number or too many categories."""
+def attribute_of(domain: Domain, cuts: tuple[float, ...] = ()) -> Attribute:
+    """Return the attribute of a domain, its numbers parted at ``cuts``; raise if it has no number or too many names."""
     if isinstance(domain, NumberDomain):
-        attribute = GridAttribute(domain)
+        attribute = GridAttribute(domain, cuts)
         if attribute.values < 1:
             raise CannotRelease(
                 f"The domain of column {domain.name!r} must contain a whole number.", fix="a wider domain"

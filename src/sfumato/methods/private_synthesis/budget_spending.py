@@ -27,6 +27,11 @@ STEPS = 2**20  # ε of a choice is a multiple of 1 ÷ STEPS
 UNITS = 16  # scores count sixteenths of rows
 
 
+def choice_epsilon(rho: float) -> Fraction:
+    """Return the largest ε of a choice whose cost ε² ÷ 8 is at most ρ."""
+    return Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)
+
+
 @dataclass(repr=False)
 class Spending:
     """What is left of a budget ρ. Measurements are refused when it is spent."""
@@ -65,7 +70,7 @@ class Spending:
             for table, fitted, allowed, weight in zip(counts, expected, allowances, weights, strict=True)
         ]
         self.spend(Fraction(rho))
-        epsilon = Fraction(math.isqrt(int(8 * Fraction(rho) * STEPS**2)), STEPS)  # ε² ÷ 8 is at most ρ
+        epsilon = choice_epsilon(rho)
         if epsilon == 0:  # nothing to spend: the choice must not depend on the people
             scores = [0] * len(scores)
             epsilon = Fraction(1)

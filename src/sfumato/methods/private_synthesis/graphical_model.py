@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.errors import OptionError
 from sfumato.methods.private_synthesis.junction_tree import Clique, JunctionTree, build_junction_tree
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.methods.private_synthesis.structural_zeros import StructuralZero
 
     Array = NDArray[np.float64]
 
@@ -65,18 +68,29 @@ class GraphicalModel:
     Attributes are best numbered by ascending size: the last axis of a clique is then its longest.
     """
 
-    def __init__(self, sizes: Sequence[int], marginals: Sequence[Clique]) -> None:
+    def __init__(self, sizes: Sequence[int], marginals: Sequence[Clique], zeros: Sequence[StructuralZero] = ()) -> None:
         self.sizes = tuple(sizes)
         self.marginals = tuple(marginals)
-        self.tree = build_junction_tree(sizes, marginals)
+        self.tree = build_junction_tree(sizes, [*marginals, *(one.clique for one in zeros)])
+        self._zeros: list[list[StructuralZero]] = [[] for _ in self.tree.cliques]
+        for zero in zeros:
+            holder = self.tree.holder(zero.clique, sizes)
+            assert holder is not None
+            self._zeros[holder].append(zero)
         self._held: list[list[list[int]]] = [[[] for _ in clique] for clique in self.tree.cliques]
         for number, clique in enumerate(marginals):  # by the clique and the last axis that it needs
             holder = self.tree.holder(clique, sizes)
             assert holder is not None
             self._held[holder][self.tree.cliques[holder].index(clique[-1])].append(number)
+        self.possible: list[NDArray[np.bool_]] = []  # cells of each marginal that zeros leave; empty without zeros
+        if zeros:
+            even = [np.zeros([sizes[one] for one in clique]) for clique in marginals]
+            self.possible = [one > 0.0 for one in self.calibrate(even).marginals]
 
     def calibrate(self, parameters: Sequence[Array]) -> Calibrated:
         """Return the probabilities of all cliques and marginals, by one pass of messages up the tree and one down."""
+        if self.possible:
+            parameters = [np.where(there, one, -np.inf) for one, there in zip(parameters, self.possible, strict=True)]
         highest = [float(one.max()) for one in parameters]
         factors = [np.exp(np.maximum(one - top, -LARGEST)) for one, top in zip(parameters, highest, strict=True)]
         beliefs = [self._multiply(place, factors) for place in range(len(self.tree.cliques))]
@@ -98,6 +112,8 @@ class GraphicalModel:
                 product = product * _spread(factors[number], self.marginals[number], clique[: axis + 1])
             if product.shape[-1] != shape[-1]:
                 product = np.repeat(product, shape[-1], axis=-1)
+        for zero in self._zeros[place]:
+            product = product * _spread(zero.possible, zero.clique, clique)
         return product
 
     def _collect(self, beliefs: list[Array]) -> tuple[list[Array], float]:
@@ -106,6 +122,10 @@ class GraphicalModel:
         log_partition = 0.0
         for place in range(len(beliefs) - 1, -1, -1):
             total = float(beliefs[place].sum())
+            if total <= 0.0:
+                raise OptionError(
+                    "What never occurs must leave something that can.", found="conditions that rule out all"
+                )
             beliefs[place] /= total
             log_partition += math.log(total)
             parent = self.tree.parents[place]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,8 @@ from sfumato.methods.private_synthesis.minimization import minimize
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.methods.private_synthesis.structural_zeros import StructuralZero
 
     Array = NDArray[np.float64]
 
@@ -144,6 +146,14 @@ class Dual:
         return float(value) / self.total, gradient / self.total
 
 
+def _leave_out(measurement: Measurement, possible: NDArray[np.bool_]) -> Measurement:
+    """Return a measurement without the cells that cannot occur; the others are scaled to the same total."""
+    kept = np.where(possible, measurement.counts, 0.0)
+    total = float(kept.sum())
+    scale = measurement.total / total if total > 0.0 and measurement.total > 0.0 else 1.0
+    return replace(measurement, counts=kept * scale)
+
+
 def fit_model(
     sizes: Sequence[int],
     measurements: Sequence[Measurement],
@@ -152,12 +162,19 @@ def fit_model(
     rounds: int = 100,
     slack: float = SLACK,
     tolerance: float = 1e-9,
+    zeros: Sequence[StructuralZero] = (),
 ) -> Fitted:
-    """Fit the model, from the parameters of an earlier fit where it has the same marginals."""
+    """Fit the model, from the parameters of an earlier fit where it has the same marginals.
+
+    Cells that ``zeros`` rule out have probability 0; what noise counted there is nobody.
+    """
     joined = join_measurements(measurements)
     cliques = [one.clique for one in joined]
     total = estimate_total(measurements)
-    dual = Dual(GraphicalModel(sizes, cliques), joined, total, slack)
+    model = GraphicalModel(sizes, cliques, zeros)
+    if zeros:
+        joined = [_leave_out(one, there) for one, there in zip(joined, model.possible, strict=True)]
+    dual = Dual(model, joined, total, slack)
     known = start or {}
     first = [known[one.clique] if one.clique in known else np.zeros(one.counts.shape) for one in joined]
     found = minimize(dual.value_and_gradient, dual.join(first), rounds=rounds, tolerance=tolerance)

@@ -87,11 +87,19 @@ class MeasuredColumn:
 
     @cached_property
     def shares(self) -> NDArray[np.float64]:
-        """The share of each leaf in its bin; equal shares in a bin without people."""
-        likely = self.leaves.likely
-        totals = np.bincount(self.bins, weights=likely)[self.bins]
-        equal = self.leaves.widths / np.bincount(self.bins, weights=self.leaves.widths)[self.bins]
-        return np.where(totals > 0.0, likely / np.where(totals > 0.0, totals, 1.0), equal)
+        """The share of each leaf in its bin; shares by width in a bin without people."""
+        likely, widths = self.leaves.likely, self.leaves.widths.astype(np.float64)
+        if not self.leaves.has_missing and len(widths) > 1:
+            widths[-1] = 0.0
+        totals, space = (np.bincount(self.bins, weights=one)[self.bins] for one in (likely, widths))
+        by_width = widths / np.where(space > 0.0, space, 1.0)
+        return np.where(totals > 0.0, likely / np.where(totals > 0.0, totals, 1.0), by_width)
+
+    @property
+    def drawn_leaves(self) -> NDArray[np.int64]:
+        """The leaves that rows may be drawn from: missing values only if there clearly are any, or nothing else."""
+        last = len(self.bins) - (not self.leaves.has_missing and len(self.bins) > 1)
+        return np.arange(last)
 
     @cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -138,30 +146,38 @@ class MeasuredColumn:
         return self.leaves.sigma**2 * np.bincount(self.bins, minlength=self.size).astype(np.float64)
 
 
-def measure_column(attribute: Attribute, codes: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
-    """Measure one column with the budget ρ."""
+def measure_column(
+    attribute: Attribute,
+    codes: NDArray[np.int64],
+    spending: Spending,
+    rho: float,
+    classes: NDArray[np.int64] | None = None,
+) -> Leaves:
+    """Measure one column with the budget ρ; codes of different declared classes are not counted together."""
     counts = np.bincount(codes, minlength=attribute.values + 1)
     if isinstance(attribute, GridAttribute) and attribute.values > FINE_CELLS:
-        return _measure_by_blocks(counts, spending, rho)
+        changes = np.flatnonzero(np.diff(np.zeros(0) if classes is None else classes[:-1])) + 1
+        return _measure_by_blocks(counts, np.union1d(np.arange(0, len(counts) - 1, BLOCK), changes), spending, rho)
     answer = spending.measure(counts, rho)
     places = np.arange(len(counts))
     return Leaves(places, places, answer.numbers.astype(np.float64), answer.sigma)
 
 
-def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
+def _measure_by_blocks(counts: NDArray[np.int64], starts: NDArray[np.int64], spending: Spending, rho: float) -> Leaves:
     """Return the leaves of a large grid: blocks of cells, and the cells of blocks that clearly hold people.
 
     The cells of a block are moved together to the count of the block, which is known better than their sum (least
     squares). Their errors are then negatively correlated, so that the sum of their variances overstates that of sums.
     """
     cells = len(counts) - 1
-    starts = np.arange(0, cells, BLOCK)
+    starts = starts.astype(np.int64)
     in_blocks = spending.measure(np.append(np.add.reduceat(counts[:-1], starts), counts[-1]), rho / 2.0)
     split = in_blocks.numbers[:-1] > CLEAR * in_blocks.sigma * np.sqrt(BLOCK) / 2.0  # the noise of half of the cells
-    in_cells = spending.measure(np.where(np.repeat(split, BLOCK)[:cells], counts[:-1], 0), rho / 2.0)
+    ends = np.append(starts[1:], cells)
+    in_cells = spending.measure(np.where(np.repeat(split, ends - starts), counts[:-1], 0), rho / 2.0)
     leaves: list[tuple[int, int, float]] = []
-    for block, start in enumerate(starts.tolist()):
-        end, whole = min(start + BLOCK, cells), float(in_blocks.numbers[block])
+    for block, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        whole = float(in_blocks.numbers[block])
         if split[block]:
             own = in_cells.numbers[start:end]
             moved = own + (whole - float(own.sum())) / (end - start + 1)
@@ -173,34 +189,40 @@ def _measure_by_blocks(counts: NDArray[np.int64], spending: Spending, rho: float
     return Leaves(first, last, noisy, max(in_blocks.sigma, in_cells.sigma))
 
 
-def bin_column(attribute: Attribute, leaves: Leaves, bins: int) -> MeasuredColumn:
-    """Merge leaves into bins: about ``bins`` of them if it is a number."""
-    merged = _merge_neighbours(leaves, bins) if isinstance(attribute, GridAttribute) else _merge_rare(leaves)
-    return MeasuredColumn(attribute, leaves, merged)
+def bin_column(
+    attribute: Attribute, leaves: Leaves, bins: int, classes: NDArray[np.int64] | None = None
+) -> MeasuredColumn:
+    """Merge leaves of the same declared class into bins: about ``bins`` of them if it is a number."""
+    own = np.zeros(len(leaves.first), dtype=np.int64) if classes is None else classes[leaves.first]
+    merge = _merge_neighbours if isinstance(attribute, GridAttribute) else _merge_rare
+    return MeasuredColumn(attribute, leaves, merge(leaves, bins, own))
 
 
-def _merge_neighbours(leaves: Leaves, bins: int) -> NDArray[np.int64]:
+def _merge_neighbours(leaves: Leaves, bins: int, classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bin of each leaf of a number; missing values are a bin of their own if there clearly are any."""
     likely = leaves.likely[:-1] if leaves.likely[:-1].any() else leaves.widths[:-1].astype(np.float64)
     reached = np.cumsum(likely) - likely / 2.0  # of the middle of each leaf
     place = np.floor(reached / likely.sum() * bins).astype(np.int64)
-    numbers = np.unique(np.minimum(place, bins - 1), return_inverse=True)[1]
+    changed = (np.diff(np.minimum(place, bins - 1)) != 0) | (np.diff(classes[:-1]) != 0)
+    numbers = np.append(0, np.cumsum(changed))
     if leaves.has_missing:
         return np.append(numbers, numbers[-1] + 1)
     return np.append(numbers, np.argmin(np.bincount(numbers, weights=likely)))
 
 
-def _merge_rare(leaves: Leaves) -> NDArray[np.int64]:
+def _merge_rare(leaves: Leaves, bins: int, classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the bin of each category: rare ones share a bin if they clearly are people, or else join the smallest."""
     common = np.append(leaves.counts[:-1] > CLEAR * leaves.sigma, leaves.has_missing)
-    if not common.any():
-        return np.zeros(len(leaves.counts), dtype=np.int64)
-    numbers = np.cumsum(common) - 1
-    rest = int(common.sum())
-    rare = leaves.counts[~common]
-    if rare.sum() <= CLEAR * leaves.sigma * np.sqrt(len(rare)):
-        rest = int(numbers[np.argmin(np.where(common, leaves.counts, np.inf))])
-    return np.where(common, numbers, rest)
+    if not leaves.has_missing and len(classes) > 1:  # not drawn: they may be in the bin of any class
+        classes = np.append(classes[:-1], classes[np.argmax(leaves.counts[:-1])])
+    merged = np.where(common, np.cumsum(common) - 1, -1)
+    for own in np.unique(classes[~common]):
+        rare, near = ~common & (classes == own), common & (classes == own)
+        if near.any() and leaves.counts[rare].sum() <= CLEAR * leaves.sigma * np.sqrt(rare.sum()):
+            merged[rare] = merged[np.argmin(np.where(near, leaves.counts, np.inf))]
+        else:
+            merged[rare] = merged.max() + 1
+    return merged
 
 
 def count_bins(rows: float, sigma: float) -> int:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.methods.options import reported_option, require_list
-from sfumato.methods.private_columns import Domain, domains_of, find_domains, limit_rows, split_budget
+from sfumato.methods.options import reported_option
+from sfumato.methods.private_columns import Domain, NumberDomain, domains_of, find_domains, limit_rows, split_budget
 from sfumato.methods.private_method import FOUND, PrivateMethod
 from sfumato.methods.private_synthesis.attributes import attribute_of
 from sfumato.methods.private_synthesis.budget_spending import Spending
 from sfumato.methods.private_synthesis.drawing import draw_rows, draw_systematically
 from sfumato.methods.private_synthesis.inference import join_measurements, variance_of_total
+from sfumato.methods.private_synthesis.marginal_errors import bound_marginals
 from sfumato.methods.private_synthesis.measured_columns import (
     Leaves,
     MeasuredColumn,
@@ -27,7 +28,15 @@ from sfumato.methods.private_synthesis.measured_columns import (
     measure_column,
 )
 from sfumato.methods.private_synthesis.selection import PairSelection
-from sfumato.params import Checked, Choice, OrNone
+from sfumato.methods.private_synthesis.structural_zeros import (
+    NeverMet,
+    class_codes,
+    cuts_of,
+    draw_possible,
+    find_zeros,
+    read_conditions,
+)
+from sfumato.params import Checked, Choice, OrNone, require_list
 from sfumato.plan.claims.rows import ColumnsAllowed
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.statistics.conditions import base_columns
@@ -35,6 +44,8 @@ from sfumato.statistics.language import parse
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sfumato.methods.private_synthesis.attributes import Attribute
     from sfumato.methods.private_synthesis.inference import Fitted, Measurement
     from sfumato.methods.private_synthesis.junction_tree import Clique
@@ -42,6 +53,7 @@ if TYPE_CHECKING:
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
     from sfumato.schema.schema import Schema
+    from sfumato.statistics.conditions import Condition
     from sfumato.statistics.statistic import Statistic
 
 COLUMN_SHARE = 0.1  # of the budget, for the counts of single columns
@@ -91,12 +103,22 @@ class PrivateSynthesis(PrivateMethod):
         "bins": "first part, and end, of each bin of a column in the model",
         "pairs": "noisy counts of pairs of bins, for pairs of columns that were measured",
         "model cells": "number of cells of the model",
+        "found": "columns whose ends or categories were found privately, because they were not declared",
+        "errors": "for single columns and pairs: how many rows the released counts of bins miss in all, at most, with "
+        "probability 0.95",
     }
 
     keep: Sequence[str | Statistic] | None = reported_option(
         OrNone(Checked("list of statistics", require_list)),
         'Statistics to keep accurate, such as ["corr(age, income)", "mean(income)"]: the columns that they need, and '
         "pairs of them, are measured with preference. None: all pairs of columns are equally important.",
+        default=None,
+    )
+    never: Sequence[str] | None = reported_option(
+        OrNone(Checked("list of conditions", require_list)),
+        'Combinations of values that cannot occur, such as ["age < 15 and marital = married"]: no released row has '
+        "one. They are public: declare what follows from the meaning of the columns, not what the table shows. None: "
+        "there are none.",
         default=None,
     )
     kind: Literal["aim", "mst"] = reported_option(
@@ -111,15 +133,21 @@ class PrivateSynthesis(PrivateMethod):
         most = self.rows_per_person
         table = limit_rows(survey.sample.table, schema.person, most, randomness.stream("rows of people"))
         declared = domains_of(table, schema)
+        never = read_conditions(self.never or (), declared)
         spending = Spending(Fraction(promise.rho), most)
         finding = 0.0 if all(declared.values()) else FOUND * spending.left
         spending.spend(Fraction(finding))
         domains = find_domains(declared, table, rho=finding, chance=promise.chance, rows_per_person=most)
         looked_at = randomness.stream("pairs of columns that are looked at")
-        selection = _measure(list(domains.values()), table, spending, weights, looked_at)
+        selection = _measure(list(domains.values()), table, spending, weights, never, looked_at)
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
-        released = _draw(selection.columns, fitted, names, randomness.stream("synthetic rows"))
-        return PrivateSynthesisPlan(released=released, promise=promise, method_notes=_notes(selection, fitted))
+        rows = randomness.stream("synthetic rows")
+        released = draw_possible(lambda: _draw(selection.columns, fitted, names, rows), never, rows)
+        found = [name for name, domain in declared.items() if domain is None]
+        notes = _notes(selection, fitted) | {"found": found, "errors": bound_marginals(selection, released)}
+        return PrivateSynthesisPlan(
+            released=released, promise=promise, never=tuple(map(str, never)), method_notes=notes
+        )
 
     def _weigh(self, names: Sequence[str]) -> dict[frozenset[str], int]:
         """Return the weight of columns and pairs of columns that kept statistics need."""
@@ -136,6 +164,7 @@ class PrivateSynthesisPlan(Plan):
 
     released: Table
     promise: MeasuredPrivacy
+    never: tuple[str, ...]
     method_notes: Mapping[str, Any]
 
     @property
@@ -147,7 +176,8 @@ class PrivateSynthesisPlan(Plan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (self.promise, ColumnsAllowed(names=self.promise.columns))
+        never = (NeverMet(never=self.never),) if self.never else ()
+        return (self.promise, ColumnsAllowed(names=self.promise.columns), *never)
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -159,19 +189,23 @@ def _measure(
     table: Table,
     spending: Spending,
     weights: Mapping[frozenset[str], int],
+    never: Sequence[Condition],
     generator: np.random.Generator,
 ) -> PairSelection:
     """Measure each column, merge what is rare, and return the columns ready for the choice of pairs."""
-    attributes = [attribute_of(domain) for domain in domains]
+    attributes = [
+        attribute_of(domain, cuts_of(domain, never) if isinstance(domain, NumberDomain) else ()) for domain in domains
+    ]
+    classes = [class_codes(attribute, never) for attribute in attributes]
     codes = [attribute.encode(table) for attribute in attributes]
     share = COLUMN_SHARE if len(domains) > 1 else 1.0
     parts = [float(weights.get(frozenset([domain.name]), 1)) for domain in domains]
     shares = split_budget(share * spending.left, parts)
     leaves = [
-        measure_column(attribute, own, spending, rho)
-        for attribute, own, rho in zip(attributes, codes, shares, strict=True)
+        measure_column(attribute, own, spending, rho, parted)
+        for attribute, own, rho, parted in zip(attributes, codes, shares, classes, strict=True)
     ]
-    columns = _bin(attributes, leaves, spending)
+    columns = _bin(attributes, leaves, classes, spending)
     order = sorted(range(len(columns)), key=lambda place: columns[place].size)
     columns = [columns[place] for place in order]
     return PairSelection(
@@ -179,16 +213,25 @@ def _measure(
         codes=[column.bin_codes(codes[place]) for column, place in zip(columns, order, strict=True)],
         weights=_number_pairs(columns, weights),
         spending=spending,
+        zeros=find_zeros(columns, never),
         generator=generator,
     )
 
 
-def _bin(attributes: Sequence[Attribute], leaves: Sequence[Leaves], spending: Spending) -> list[MeasuredColumn]:
+def _bin(
+    attributes: Sequence[Attribute],
+    leaves: Sequence[Leaves],
+    classes: Sequence[NDArray[np.int64]],
+    spending: Spending,
+) -> list[MeasuredColumn]:
     rows = float(np.mean([own.counts.sum() for own in leaves]))
     pairs = max(1, math.comb(len(leaves), 2))
     sigma = spending.rows_per_person * math.sqrt(pairs / (2.0 * spending.left)) if spending.left > 0.0 else 1.0
     bins = count_bins(rows, sigma)
-    return [bin_column(attribute, own, bins) for attribute, own in zip(attributes, leaves, strict=True)]
+    return [
+        bin_column(attribute, own, bins, parted)
+        for attribute, own, parted in zip(attributes, leaves, classes, strict=True)
+    ]
 
 
 def _number_pairs(columns: Sequence[MeasuredColumn], weights: Mapping[frozenset[str], int]) -> dict[Clique, int]:
@@ -222,11 +265,14 @@ def _notes(selection: PairSelection, fitted: Fitted) -> dict[str, Any]:
         "moments": [{**rows, "sigma": math.sqrt(variance_of_total(selection.measurements))}],
         "histograms": {name: column.histogram for name, column in zip(names, selection.columns, strict=True)},
         "bins": {name: column.ranges for name, column in zip(names, selection.columns, strict=True)},
-        "pairs": [_note_pair(one, names) for one in joined if len(one.clique) > 1],
+        "pairs": [_note_pair(one, selection, names) for one in joined if len(one.clique) > 1],
         "model cells": sum(belief.size for belief in fitted.calibrated.beliefs),
     }
 
 
-def _note_pair(one: Measurement, names: Sequence[str]) -> dict[str, Any]:
+def _note_pair(one: Measurement, selection: PairSelection, names: Sequence[str]) -> dict[str, Any]:
+    """Tell the counts of a pair, and how often it was measured if noise decided that: intervals allow for it."""
     columns = [names[place] for place in one.clique]
-    return {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
+    note = {"columns": columns, "counts": one.counts.ravel().tolist(), "sigma": math.sqrt(one.variances.flat[0])}
+    times = sum(other.clique == one.clique for other in selection.measurements)
+    return note if selection.is_fixed else {**note, "times": times}

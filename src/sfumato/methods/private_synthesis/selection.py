@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.methods.discrete_noise import largest_noise
 from sfumato.methods.private_columns import split_budget
+from sfumato.methods.private_synthesis.budget_spending import UNITS, choice_epsilon
 from sfumato.methods.private_synthesis.inference import Fitted, Measurement, fit_model
 from sfumato.methods.private_synthesis.junction_tree import Clique, count_tree_cells
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from sfumato.methods.private_synthesis.budget_spending import Spending
     from sfumato.methods.private_synthesis.measured_columns import MeasuredColumn
+    from sfumato.methods.private_synthesis.structural_zeros import StructuralZero
 
 LARGEST_MODEL = 500_000  # cells of all cliques: it decides time and memory
 SMALLEST_MODEL = 20_000  # cells that the first rounds may already use
@@ -38,6 +41,7 @@ CHOICE_SHARE = 0.1  # share of a round's budget that is spent on the choice
 LEAST_SHARE = 1e-6  # of the budget that is worth another round
 FIT_ROUNDS = 30  # of the fit after each measurement; it starts from the last one
 LAST_ROUNDS = 300
+ERROR = 0.05  # probability with which a bound of the error of a marginal may not hold
 ABSOLUTE = math.sqrt(2.0 / math.pi)  # mean absolute value of standard normal noise
 
 
@@ -49,6 +53,7 @@ class PairSelection:
     codes: Sequence[NDArray[np.int64]]  # bin of each row, for each column
     weights: Mapping[Clique, int]  # of pairs; 1 if a pair is not named
     spending: Spending
+    zeros: Sequence[StructuralZero] = ()  # combinations of bins that cannot occur
     generator: np.random.Generator = field(default_factory=np.random.default_rng)  # which pairs a round looks at
 
     def __post_init__(self) -> None:
@@ -59,6 +64,9 @@ class PairSelection:
         ]
         self.counts = {pair: self._count(pair) for pair in self.pairs}
         self.fitted = self._fit(None)
+        self.is_fixed = False  # whether noise did not decide how often a pair was measured
+        self.rounds = 0  # of AIM so far
+        self.distances: dict[Clique, tuple[NDArray[np.float64], float]] = {}  # expected counts, and how far they are
 
     def _count(self, pair: Clique) -> NDArray[np.int64]:
         first, second = pair
@@ -67,7 +75,8 @@ class PairSelection:
         return np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
 
     def _fit(self, start: Fitted | None, rounds: int = FIT_ROUNDS) -> Fitted:
-        return fit_model(self.sizes, self.measurements, start=start.parameters if start else None, rounds=rounds)
+        known = start.parameters if start else None
+        return fit_model(self.sizes, self.measurements, start=known, rounds=rounds, zeros=self.zeros)
 
     def select_adaptively(self) -> Fitted:
         """Measure pairs by AIM until the budget is spent, and fit the last model thoroughly."""
@@ -93,8 +102,39 @@ class PairSelection:
         place = self._choose(pairs, expected, allowances, for_choice)
         pair, before = pairs[place], expected[place]
         self.measure(pair, for_counts)
+        self._bound_unchosen(pairs, expected, allowances, place, for_choice)
         self.fitted = self._fit(self.fitted)
         return bool(np.abs(self.fitted.counts(pair) - before).sum() <= allowances[place])
+
+    def _bound_unchosen(
+        self,
+        pairs: Sequence[Clique],
+        expected: Sequence[NDArray[np.float64]],
+        allowances: Sequence[float],
+        chosen: int,
+        rho: float,
+    ) -> None:
+        """Bound how far the people are from what the model expected of each pair that could have been chosen.
+
+        The chosen pair is as far as its noisy counts tell. The exponential mechanism chose a score that is less than
+        the best by (2 · sensitivity ÷ ε) · ln(pairs ÷ error) at most (McSherry and Talwar 2007). The rounds share the
+        error as 1 ÷ t(t + 1), so that any of them may be the last for a pair.
+        """
+        self.rounds += 1
+        error = ERROR / (2.0 * self.rounds * (self.rounds + 1))
+        epsilon = float(choice_epsilon(rho))
+        weights = [self.weights.get(pair, 1) for pair in pairs]
+        answer = self.measurements[-1]
+        far = float(np.abs(answer.counts - expected[chosen]).sum())
+        far += largest_noise(np.sqrt(answer.variances).ravel(), error)
+        worse = math.inf
+        if epsilon > 0.0:
+            sensitivity = max(weights) * self.spending.rows_per_person
+            worse = 2.0 * sensitivity / epsilon * math.log(len(pairs) / error)
+        best = weights[chosen] * (far - allowances[chosen]) + worse
+        for pair, own, allowed, weight in zip(pairs, expected, allowances, weights, strict=True):
+            rounding = (own.size + expected[chosen].size + 2) / UNITS
+            self.distances[pair] = (own, max(0.0, allowed + best / weight) + rounding)
 
     def _choose(
         self,
@@ -111,7 +151,7 @@ class PairSelection:
 
         Which pairs are looked at does not depend on the people.
         """
-        measured = {one.clique for one in self.measurements}
+        measured = {one.clique for one in self.measurements} | {one.clique for one in self.zeros}
         tree, pairs = self.fitted.calibrated.tree, self.pairs
         if len(pairs) > MOST_CANDIDATES:
             drawn = self.generator.choice(len(pairs), MOST_CANDIDATES, replace=False)
@@ -130,7 +170,7 @@ class PairSelection:
 
     def select_tree(self) -> Fitted:
         """Measure a maximum spanning tree of pairs (MST): half of the budget for its choice, half for its counts."""
-        edges = len(self.columns) - 1
+        self.is_fixed, edges = True, len(self.columns) - 1
         if not edges:
             return self._fit(self.fitted, LAST_ROUNDS)
         expected = {pair: self.fitted.counts(pair) for pair in self.pairs}

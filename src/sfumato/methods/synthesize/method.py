@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.matrix import MatrixPlan, MatrixSetup, impute, matrix_setup
-from sfumato.methods.options import group_size_option, logs_option, reported_option, require_list
+from sfumato.methods.options import group_size_option, logs_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.synthesize.clusters import fit_clusters
 from sfumato.methods.synthesize.max_entropy import fit_max_entropy
@@ -20,7 +20,7 @@ from sfumato.methods.synthesize.ranks import fit_copula, fit_latin_hypercube
 from sfumato.methods.synthesize.tables import fit_tables
 from sfumato.methods.synthesize.trees import fit_trees
 from sfumato.methods.synthesize.variables import Drawn, Problem, Sampler, matrix_of, own_values, variables_of
-from sfumato.params import Checked, Choice, Flag, OrNone, Whole, require_names
+from sfumato.params import Checked, Choice, Flag, OrNone, Whole, require_list, require_names
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome
 from sfumato.schema.columns import Role

@@ -162,7 +162,7 @@ class TestInput:
     def test_dates_are_released_as_dates(self):
         days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.random.default_rng(0).integers(0, 365, 3000), unit="D")
         people = pd.DataFrame({"day": days.date, "sex": pd.Categorical(["f", "m"] * 1500)})
-        schema = {"day": {"role": "quasi", "domain": [18262, 18627]}, "sex": "quasi"}
+        schema = {"day": {"role": "quasi", "kind": "date", "domain": [18262, 18627]}, "sex": "quasi"}
         release = sf.PrivateSynthesis(epsilon=2.0).release(people, schema=schema)
         found = release.table.arrow.column("day").to_pylist()
         assert min(found) >= pd.Timestamp("2020-01-01").date()
