@@ -10,7 +10,7 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test thorough durations quick engines check docs generated bench replicate fuzz clean
+.PHONY: demo test thorough durations quick engines check docs generated bench bench-check bench-studies replicate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
@@ -45,8 +45,16 @@ docs: $(VENV)/.docs  ## the documentation as a site, in docs/_build/html; needs 
 generated: $(VENV)/.dev  ## what is written from the code itself: names for type checkers, the reference page of methods
 	$(BIN)/python docs/reference/generate.py
 
-bench: $(VENV)/.dev
-	@for file in benchmarks/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
+# QUICK=1 takes at most five minutes instead of forty; ONLY=name,name chooses cases
+BENCH = $(BIN)/python benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+bench: $(VENV)/.dev  ## ours beside rivals in environments of their own; writes docs/benchmarks.md and README's table
+	$(BENCH)
+
+bench-check: $(VENV)/.dev  ## fails if a figure of ours is a fifth worse than before on this machine
+	$(BENCH) --check
+
+bench-studies: $(VENV)/.dev  ## longer measurements of single methods, which the pages on theory and cost show
+	@for file in benchmarks/studies/*.py; do $(BIN)/python "$$file" || exit 1; done
 
 replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them
 	$(PYTEST) -m "replication or slow"

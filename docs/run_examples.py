@@ -234,7 +234,7 @@ def command_problem(command: str) -> str | None:
     """Return what is wrong with a command: a command, option, make target or extra that does not exist."""
     words = [word for word in shlex.split(command.replace("…", " "), comments=True) if word not in (">", "|")]
     if words[:1] == ["make"]:
-        known = re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), flags=re.M)
+        known = re.findall(r"^([\w-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), flags=re.M)
         return next(
             (f"make {word}: there is no such target" for word in words[1:] if word not in known and "=" not in word),
             None,

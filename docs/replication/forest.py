@@ -12,9 +12,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from bases import SEEDS, Measured, measure
 
 import sfumato as sf
+from bases import SEEDS, Measured, measure
 from sfumato.methods.base import Method
 from sfumato.methods.components.bases import independent, principal
 from sfumato.methods.spectral.forest import dependence_forest

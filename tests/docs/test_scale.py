@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "studies"
 RUN = {"engine": "duckdb", "columns": 4, "k": 5, "memory": 1e9}
 
 

@@ -1,6 +1,6 @@
 """Recode beside an exhaustive search of all combinations of levels, and local recoding by the same loss.
 
-    python benchmarks/recoding.py [global] [local]
+    python benchmarks/studies/recoding.py [global] [local]
 
 The exhaustive search is written here by itself and shares no code with the package: it tries every combination of one
 level per tree, suppresses the groups of fewer than k rows (at most a share of the rows), and counts a suppressed row as
@@ -23,7 +23,7 @@ import pandas as pd
 
 import sfumato as sf
 
-FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data") / "arx"
+FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "arx"
 K, LIMIT = 5, 0.05
 
 

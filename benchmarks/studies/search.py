@@ -1,6 +1,6 @@
 """What a search gains: guaranteed widths with it against the same boxes without.
 
-    python benchmarks/search.py [seconds a case, default 60] [--more]
+    python benchmarks/studies/search.py [seconds a case, default 60] [--more]
 
 The width is that of the certain interval of the kept statistic, from the estimate that an analyst gets, with and
 without search, same seed. Wanted within 60 s on two cores: at least 5 % narrower, and never wider. With several kept
@@ -43,7 +43,7 @@ def gaussian(rows: int, correlation: float = 0.5, seed: int = 7) -> pa.Table:
 
 
 def census() -> pa.Table | None:
-    folder = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    folder = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
     file = folder / "casc" / "census.csv"
     return pyarrow.csv.read_csv(file).select(CENSUS) if file.is_file() else None
 

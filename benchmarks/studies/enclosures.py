@@ -1,6 +1,6 @@
 """What boxes say about statistics: how tight, against which rivals, and how fast.
 
-    python benchmarks/enclosures.py [--quick]
+    python benchmarks/studies/enclosures.py [--quick]
 
 Three parts. *Speed*: a million records in 200,000 boxes. *Tightness*: for each table and k, every column and every pair
 of columns, the share of the certain interval that is not attained (the gap, worst and median, against the bar that each
@@ -49,7 +49,7 @@ class Case:
 
 
 def data_folder() -> Path:
-    return Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+    return Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
 def read(path: str, columns: list[str]) -> pa.Table | None:

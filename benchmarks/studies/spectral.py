@@ -1,6 +1,6 @@
 """Spectral methods and the search for neighbours, against the clock, against memory and against others.
 
-    python benchmarks/spectral.py [--quick]
+    python benchmarks/studies/spectral.py [--quick]
 
 Neighbours are exact, and beside them stands the k-d tree of SciPy on a tenth of the rows (on two cores as well), scaled
 by rows². Releases are planned and transformed; processor seconds are those of all cores together, so they tell the same

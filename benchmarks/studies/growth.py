@@ -1,6 +1,6 @@
 """How time and memory grow with rows, columns, k and categories: fitted exponents for every method.
 
-    python benchmarks/growth.py [--quick] [--only NAME,…] [--limits]
+    python benchmarks/studies/growth.py [--quick] [--only NAME,…] [--limits]
 
 Time is that of all processors, so it tells the same on a busy machine; memory is the peak above what the process used
 before. Each measurement is made in a process of its own, after a small run that compiles the kernels. An exponent is

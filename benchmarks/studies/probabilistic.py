@@ -1,6 +1,6 @@
 """Time, memory and quality of quasi-identifier search and one-column anonymity, beside a baseline in the same run.
 
-    python benchmarks/probabilistic.py [words of the benchmarks to run]
+    python benchmarks/studies/probabilistic.py [words of the benchmarks to run]
 
 Real tables are looked for in SFUMATO_DATA, or shared/data beside the repository; without them their benchmarks are left
 out. microagg1d is a peer, not a dependency: SFUMATO_PEERS names a Python that has it (``python -m venv peers &&
@@ -38,7 +38,7 @@ from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.table import Table
 
-FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 ADULT_QUASI = (0, 1, 3, 5, 6, 7, 8, 9, 12, 13)
 PEER = """
 import sys, time, numpy as np

@@ -1,6 +1,6 @@
 """The first release of every method in a fresh environment, where no kernel has been compiled.
 
-    python benchmarks/cold_start.py [--rows 500,5000,50000] [--only "NAME;…"] [--kernels]
+    python benchmarks/studies/cold_start.py [--rows 500,5000,50000] [--only "NAME;…"] [--kernels]
 
 Each release is made twice, each time in a process of its own: with an empty cache, and with the cache that the first
 left. Times are those of all processors, imports included, so they tell about the same on a busy machine. Small tables

@@ -1,6 +1,6 @@
 """Sfumato and a published Mondrian for Spark on the same rows, machine and session.
 
-    python benchmarks/mondrian_spark.py [--rows 20000] [--only spark,memory,duckdb] [--seconds 1800] [--keep]
+    python benchmarks/studies/mondrian_spark.py [--rows 20000] [--only spark,memory,duckdb] [--seconds 1800] [--keep]
 
 The rival is the algorithm of De Capitani di Vimercati, Facchinetti, Foresti, Oldani, Paraboschi, Rossi and Samarati,
 "Scalable Distributed Data Anonymization for Large Datasets", IEEE Transactions on Big Data 9(3), 2023, whose program is

@@ -1,6 +1,6 @@
 """Granularity of Generalize beside exhaustive global recoding: the same trees, k and largest share of suppressed rows.
 
-    python benchmarks/global_recoding.py [words of the tables to run]
+    python benchmarks/studies/global_recoding.py [words of the tables to run]
 
 Exhaustive global recoding tries every combination of one level per tree and takes the one with the largest granularity
 that suppresses at most a share β. It is written here by itself and shares no code with the package. ARX's Adult table
@@ -24,7 +24,7 @@ import pandas as pd
 
 import sfumato as sf
 
-FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+FOLDER = Path(os.environ.get("SFUMATO_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 SHARES = (0.01, 0.05, 0.1)
 
 

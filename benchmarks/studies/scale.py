@@ -1,6 +1,6 @@
 """What a release of Boxes costs by rows, columns and k, in memory and with DuckDB.
 
-    python benchmarks/scale.py [--quick] [--largest ROWS] [--minutes 30] [--keep] [--page FILE]
+    python benchmarks/studies/scale.py [--quick] [--largest ROWS] [--minutes 30] [--keep] [--page FILE]
 
 Each release runs in a process of its own on Parquet files of Gaussian rows with correlation 0.5. Times are those of the
 wall clock and of all processors, from the start of the release to its files being in place; memory is the peak of the

@@ -1,6 +1,6 @@
 """Mask a wide table from PostgreSQL to PostgreSQL: 250,000 rows × 261 columns, the bank of Lodha and Thomas.
 
-    python benchmarks/database_table.py [--url postgresql://me@host/database] [--rows 250000] [--keep]
+    python benchmarks/studies/database_table.py [--url postgresql://me@host/database] [--rows 250000] [--keep]
 
 Without ``--url`` a server is started for the time of the run, as in the tests, if PostgreSQL is installed. The table
 has an identifier, 200 columns of random doubles and 60 of small integers, all of them quasi-identifiers. ``--keep``
@@ -21,7 +21,7 @@ from typing import Any
 import scale_page
 import sfumato as sf
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.parity.servers import postgres, postgres_programs
 
 DOUBLES, INTEGERS = 200, 60

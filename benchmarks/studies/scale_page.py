@@ -1,6 +1,6 @@
 """The page docs/scale.md: what releases of large tables cost, from figures that were measured at different times.
 
-    python benchmarks/scale_page.py [--page docs/scale.md]     # writes the page again, without measuring anything
+    python benchmarks/studies/scale_page.py [--page docs/scale.md]     # writes the page again, measures nothing
 
 ``scale.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their own section of ``scale_figures.json``, so
 that measuring one of them again does not lose the figures of the others.
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 FIGURES = Path(__file__).with_name("scale_figures.json")
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "scale.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
 LOAD = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # by other programs, before anything is measured
 Record = Mapping[str, Any]
 
@@ -55,25 +55,26 @@ def exponent(runs: Sequence[Record], size: str) -> float:
 
 
 HEAD = """
-    Written by `python benchmarks/scale_page.py` from measured figures (`benchmarks/scale_figures.json`); do not edit by
-    hand. Seconds are those of the clock; seconds of processor are summed over all processors.
+    Written by `python benchmarks/studies/scale_page.py` from measured figures
+    (`benchmarks/studies/scale_figures.json`); do not edit by hand. Seconds are those of the clock; seconds of processor
+    are summed over all processors.
 """
 SCALE = """
-    `python benchmarks/scale.py`, on {machine}. Releases of `Boxes` with a kept correlation, from Parquet files of
-    Gaussian rows, each in its own process, verification and writing included. The DuckDB engine was given {memory}.
+    `python benchmarks/studies/scale.py`, on {machine}. Releases of `Boxes` with a kept correlation, from Parquet files
+    of Gaussian rows, each in its own process, verification and writing included. The DuckDB engine was given {memory}.
 """
 DATABASE = """
-    `python benchmarks/database_table.py`, on {machine}: {rows:,} rows × {columns} columns are read from one table of a
-    PostgreSQL server on the same machine, anonymized, verified and written to another table.
+    `python benchmarks/studies/database_table.py`, on {machine}: {rows:,} rows × {columns} columns are read from one
+    table of a PostgreSQL server on the same machine, anonymized, verified and written to another table.
 """
 MONDRIAN = """
-    `python benchmarks/mondrian_spark.py`, on {machine}: rows with the nine columns of the Adult table and invented
-    distributions, k = 5. *Mondrian on Spark* is the algorithm of De Capitani di Vimercati and others (IEEE Transactions
-    on Big Data 9(3), 2023; github.com/mosaicrown/mondrian), written anew after their program: fragments by quantiles,
-    then strict Mondrian in each by a Pandas function. Two other published ones (spark-privacy-preserver, polarfrost)
-    run the same recursion on the whole table in one task. Runs on Spark share one `local[2]` session that is already
-    warm. The loss is the mean share of a column's range or values that a released interval or set covers beyond one
-    value: 0 is the original.
+    `python benchmarks/studies/mondrian_spark.py`, on {machine}: rows with the nine columns of the Adult table and
+    invented distributions, k = 5. *Mondrian on Spark* is the algorithm of De Capitani di Vimercati and others (IEEE
+    Transactions on Big Data 9(3), 2023; github.com/mosaicrown/mondrian), written anew after their program: fragments by
+    quantiles, then strict Mondrian in each by a Pandas function. Two other published ones (spark-privacy-preserver,
+    polarfrost) run the same recursion on the whole table in one task. Runs on Spark share one `local[2]` session that
+    is already warm. The loss is the mean share of a column's range or values that a released interval or set covers
+    beyond one value: 0 is the original.
 """
 ARX = """
     ARX 3.9.2 with its best setting for local recoding took 807 s of one processor and 5.3 GB on a table of the same

@@ -1,6 +1,6 @@
 """Ten releases of the same people with a ledger: time and width, relative to first releases of the same tables.
 
-    python benchmarks/every_year.py [--people 100000] [--leaving 0.0] [--slack 0]
+    python benchmarks/studies/every_year.py [--people 100000] [--leaving 0.0] [--slack 0]
 
 People are added every year, a share of them may leave, and k and what is kept change. The time is that of all
 processors, so it tells the same on a busy machine; writing is part of it. It is divided by that of a first release,
