@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from probabilistic_anonymity import folder_of_tables
 
 import sfumato as sf
+from probabilistic_anonymity import folder_of_tables
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.measures.measured_release import MeasuredRelease
 from sfumato.measures.utility.curves import curve_scores

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from probabilistic_anonymity import bound_points, folder_of_tables
 
 import sfumato as sf
+from probabilistic_anonymity import bound_points, folder_of_tables
 from sfumato.report.picture import ACCENT, INK, MUTED, blank_figure, png, style_axes
 from sfumato.risk.uniqueness import unique_bound
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from bases import Measured, measure
-
 import sfumato as sf
+from bases import Measured, measure
 from sfumato.methods.base import Method
 from spectral import LABORATORY, experiment, folder, nhanes
 
