@@ -32,7 +32,7 @@ CASES |= {
     "synthesize keep": ("synthesize", {"kind": "max-entropy", "keep": ["mean(age)", "mean(age) by city"]}),
     "curves swap": ("curves", {"kind": "swap"}),
     "noise redraw": ("noise", {"redraw": 2}),
-    "boxes diverse": ("boxes", {"diverse": "all", "l": 2}),
+    "boxes diverse": ("boxes", {"diverse": "all"}),
 }
 
 

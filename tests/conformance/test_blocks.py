@@ -27,7 +27,7 @@ ROLES = {"age": "quasi", "income": "quasi", "city": "quasi", "born": "quasi", "i
 
 def options_of(name: str) -> dict[str, object]:
     """Options that methods cannot do without, or that make the test say more."""
-    wanted = {"k": 4, "l": 1 if name in ("optimal-groups", "quantiles") else 2}
+    wanted = {"k": 4, "l": 1 if name in ("optimal-groups", "quantiles", "curves") else 2}
     if name == "boxes":
         wanted |= {"keep": ["mean(income)"]}
     return {f.name: wanted[f.name] for f in fields(method_class(name)) if f.name in wanted}
@@ -89,7 +89,7 @@ def test_promises_hold_whatever_the_engine_knows_at_once(people, case, sample_ro
     release = method.release(table, schema=roles_of(table), seed=5, engine=engine)
     assert all(finding.held for finding in release.findings)
     assert release.manifest.covers_every_output or release.manifest.rows_out + release.manifest.suppressed == ROWS
-    mixing = ("boxes", "svd-swap", "pica", "rhs", "spectral-rhs", "noise", "private-sample", "synthesize")
+    mixing = ("boxes", "curves", "svd-swap", "pica", "rhs", "spectral-rhs", "noise", "private-sample", "synthesize")
     if name not in mixing and not case.startswith("swap "):  # components mix all columns
         released = sorted(release.table.numbers("box").tolist())
         assert set(released) <= set(table.numbers("box").tolist()), "a user's own column called box stays as it is"

@@ -18,11 +18,11 @@ from tests.same_rows import same_rows
 ROWS = 120
 # what a method cannot do without; k is asked for by those who have it
 NEEDED = {"k": 4}
-COLUMNWISE = ("optimal-groups", "quantiles")  # they form no groups of whole rows that could be diverse
+NOT_DIVERSE = ("optimal-groups", "quantiles", "curves")  # no groups of whole rows, or groups with one value of all
 
 
 def options_of(word: str) -> dict[str, int]:
-    needed = NEEDED | ({"l": 1} if word in COLUMNWISE else {})
+    needed = NEEDED | ({"l": 1} if word in NOT_DIVERSE else {})
     return {field.name: needed[field.name] for field in fields(method_class(word)) if field.name in needed}
 
 

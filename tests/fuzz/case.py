@@ -15,7 +15,7 @@ from tests.fuzz.tables import FIRST, TRACER, Original
 
 RECODING = ("generalize", "optimal-groups", "quantiles", "recode")  # categories become words that cover several values
 # every column is changed, whatever its role
-PERTURBING = ("noise", "rhs", "shuffle", "spectral-rhs", "pica", "svd-swap", "swap", "synthesize")
+PERTURBING = ("curves", "noise", "rhs", "shuffle", "spectral-rhs", "pica", "svd-swap", "swap", "synthesize")
 
 
 @dataclass(frozen=True, repr=False)

@@ -35,6 +35,8 @@ def made_method(numbers: np.random.Generator, original: Original) -> tuple[str, 
         options[str(numbers.choice(["importance", "accuracy"]))] = [2.0] * len(options["keep"])
     if name == "recode":
         options.pop("population", None)  # a table, not a number
+    if options.get("decoding") == "distribution":
+        del options["decoding"]  # its columns are named by values of five rows or more: tests of its own judge that
     if name == "quantiles" and "k" not in options and "buckets" not in options:
         options["k"] = 2
     if name == "quantiles" and "buckets" in options:

@@ -57,7 +57,7 @@ ROLES = {"person": "identifier", "age": "quasi", "income": "quasi", "city": "qua
 
 
 def made(name: str):
-    wanted = {"k": 3} | ({"l": 1} if name in ("optimal-groups", "quantiles") else {})  # each column by itself
+    wanted = {"k": 3} | ({"l": 1} if name in ("optimal-groups", "quantiles", "curves") else {})  # each column by itself
     return make_method(name, **{f.name: wanted[f.name] for f in fields(method_class(name)) if f.name in wanted})
 
 

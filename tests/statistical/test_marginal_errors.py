@@ -88,7 +88,7 @@ def test_rows_are_as_near_as_is_told(people, kind, monkeypatch):
 
 
 def test_counts_of_private_boxes_are_as_near_as_is_told(people):
-    runs = 60
+    runs = 240
     held, half = 0, 0
     truth = np.bincount(people.a, minlength=3)
     for _ in range(runs):

@@ -37,9 +37,10 @@ from sfumato.statistics.weighted_boxes import (
     Unseen,
     WeightedBoxes,
     WeightPools,
+    rounding_of_rest,
 )
 from sfumato.table.coding import Coded
-from sfumato.table.groups import labels_of
+from sfumato.table.groups import labels_of, sum_groups
 from sfumato.table.intervals import (
     BOX,
     box_columns,
@@ -152,7 +153,7 @@ class CountedBoxes:
             _as_matrix([column.low[first] for column in numeric.values()], len(first)),
             _as_matrix([column.high[first] for column in numeric.values()], len(first)),
             count,
-            np.bincount(labels, weights=row_weight * repeats, minlength=len(first)).astype(np.float64),
+            count.astype(np.float64) if weight is None else sum_groups(row_weight * repeats, labels),
             missing,
             box_rows,
             lightest,
@@ -282,11 +283,16 @@ class CountedBoxes:
             return self.pools.gather(rows, self.count, low, high)
         out_most, out_least = self.count - rows.least, self.count - rows.most
         equal_weights = self.lightest == self.heaviest
+        rounding = rounding_of_rest(self.weight, self.lightest, self.heaviest)
         least = np.where(
-            out_most == 0, self.weight, np.maximum(self.weight - out_most * self.heaviest, rows.least * self.lightest)
+            out_most == 0,
+            self.weight,
+            np.maximum(self.weight - out_most * self.heaviest - rounding, rows.least * self.lightest),
         )
         most = np.where(
-            out_least == 0, self.weight, np.minimum(self.weight - out_least * self.lightest, rows.most * self.heaviest)
+            out_least == 0,
+            self.weight,
+            np.minimum(self.weight - out_least * self.lightest + rounding, rows.most * self.heaviest),
         )
         extra = np.where(equal_weights & (rows.least == rows.most), 0.0, np.maximum(most - least, 0.0))
         likely = np.clip(rows.likely * self.weight / self.count, least, least + extra)

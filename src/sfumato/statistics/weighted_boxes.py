@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfumato.statistics.bounds.enclosure import EPS
 from sfumato.statistics.released_columns import MeetingRows
-from sfumato.table.groups import first_rows
+from sfumato.table.groups import first_rows, sum_groups
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,6 +115,14 @@ class WeightedBoxes:
 # range allows.
 
 
+def rounding_of_rest(
+    total: NDArray[np.float64], lightest: NDArray[np.float64], heaviest: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Bound the rounding of what is left of a total without some rows; whole weights are not rounded."""
+    whole = np.all([np.rint(one) == one for one in (total, lightest, heaviest)], axis=0)
+    return np.where(whole, 0.0, 4.0 * EPS * total)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightPools:
     """Boxes of which the total weight is known: the box of each group of equal rows, the totals, and the ranges."""
@@ -141,7 +149,7 @@ class WeightPools:
         own = first_rows(labels)
         rows, shown = np.bincount(labels, weights=repeats), weight[own]
         differ = np.bincount(labels, weights=weight != shown[labels]) > 0.0  # only if boxes cannot be told apart
-        total = np.where(differ, np.bincount(labels, weights=repeats * weight), rows * shown)
+        total = np.where(differ, sum_groups(repeats * weight, labels), rows * shown)
         whole = np.rint(total)
         total = np.where(np.abs(total - whole) <= 2.0 * EPS * total, whole, total)
         low, high = (np.zeros(len(total)), total) if ends is None else (end[own] for end in ends)
@@ -203,9 +211,10 @@ class WeightPools:
         self, every: NDArray[np.float64], least: NDArray[np.float64], most: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the smallest and the largest weight of the rows of each box that count, of which there are so many."""
-        outside = self.total - (every - least) * self.heaviest
+        rounding = rounding_of_rest(self.total, self.lightest, self.heaviest)
+        outside = self.total - (every - least) * self.heaviest - rounding
         lowest = np.where(least == every, self.total, np.maximum(outside, least * self.lightest))
-        inside = self.total - (every - most) * self.lightest
+        inside = self.total - (every - most) * self.lightest + rounding
         highest = np.where(most == every, self.total, np.minimum(inside, most * self.heaviest))
         return lowest, np.maximum(highest, lowest)
 

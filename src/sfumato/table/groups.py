@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -199,6 +201,13 @@ def first_rows(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     first = np.empty(int(labels.max(initial=-1)) + 1, dtype=np.int64)
     first[labels[::-1]] = np.arange(len(labels) - 1, -1, -1)  # the last assignment wins, and that is the first row
     return first
+
+
+def sum_groups(values: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the sum of the values of each group, rounded once however many rows the group has, given dense labels."""
+    ordered = values[np.argsort(labels, kind="stable")].tolist()
+    ends = np.cumsum(np.bincount(labels)).tolist()
+    return np.array([math.fsum(ordered[start:end]) for start, end in itertools.pairwise([0, *ends])])
 
 
 def _labels_by_digits(columns: Sequence[pa.ChunkedArray], rows: int) -> NDArray[np.int64]:

@@ -159,7 +159,7 @@ class TestComponentsOfWideTables:
         block = wide.WideBlock(table, encoder, Randomness(3), 0)
         leading = wide.RowPoints.of(one.encode(table) for one in block.encoders).leading
         assert leading.T @ leading / 90 == pytest.approx(np.eye(leading.shape[1]), abs=1e-6)
-        (filled,) = block.filled(leading)
+        ((_, filled),) = block.filled(leading)
         drawn = filled[hidden, encoder.columns("x1")[0]]
         assert np.corrcoef(drawn, matrix[hidden, 1])[0, 1] > 0.6
 

@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.methods.boxes.axes import Axes, box_widths
 from sfumato.methods.boxes.diversity import Protected
 from sfumato.methods.partition import BoxPartition, Routes, grow_routes
+from sfumato.table.groups import sum_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -216,8 +217,8 @@ class BoxWeights:
     def of(cls, weights: NDArray[np.float64], boxes: BoxPartition) -> BoxWeights:
         """Return the mean, exact if all weights of a box are equal, and the range, rounded outward."""
         ordered, starts = weights[boxes.order], boxes.starts[:-1]
-        totals = np.add.reduceat(ordered.astype(np.longdouble), starts)  # so that a total is rounded only once
-        means = (totals / boxes.sizes).astype(np.float64)
+        totals = sum_groups(ordered, np.repeat(np.arange(boxes.count), boxes.sizes))
+        means = totals / boxes.sizes
         low, high = np.minimum.reduceat(ordered, starts), np.maximum.reduceat(ordered, starts)
         return cls(np.clip(means, low, high), round_outward(low, np.floor), round_outward(high, np.ceil))
 

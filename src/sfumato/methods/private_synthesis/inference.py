@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
+MOST_BY_NOISE = 60.0  # parameter that noise may need: a cell is missed by six standard deviations
+MOST = 20.0  # parameter that the search finds in its rounds, once the slack has grown
+MOST_STEPS = 6  # each with ten times the slack, if people were counted where zeros allow nobody
 SLACK = 0.1  # c: standard deviations of noise by which a cell may be missed for each unit of its parameter
 
 
@@ -89,6 +92,12 @@ class Fitted:
     calibrated: Calibrated
     parameters: Mapping[Clique, Array]
     total: float
+    slack: float = SLACK
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether people were counted where zeros allow nobody, so that the model had to miss the counts."""
+        return self.slack > SLACK
 
     def counts(self, clique: Clique) -> Array:
         """Return the expected counts of one or two attributes."""
@@ -174,9 +183,13 @@ def fit_model(
     model = GraphicalModel(sizes, cliques, zeros)
     if zeros:
         joined = [_leave_out(one, there) for one, there in zip(joined, model.possible, strict=True)]
-    dual = Dual(model, joined, total, slack)
     known = start or {}
     first = [known[one.clique] if one.clique in known else np.zeros(one.counts.shape) for one in joined]
-    found = minimize(dual.value_and_gradient, dual.join(first), rounds=rounds, tolerance=tolerance)
-    parameters = dual.split(found.point)
-    return Fitted(dual.model.calibrate(parameters), dict(zip(cliques, parameters, strict=True)), total)
+    for step in range(MOST_STEPS if zeros else 1):
+        dual = Dual(model, joined, total, slack * 10.0**step)
+        found = minimize(dual.value_and_gradient, dual.join(first), rounds=rounds, tolerance=tolerance)
+        parameters = dual.split(found.point)
+        if max(float(np.abs(one).max(initial=0.0)) for one in parameters) <= (MOST if step else MOST_BY_NOISE):
+            break
+        first = [np.zeros(one.counts.shape) for one in joined]
+    return Fitted(model.calibrate(parameters), dict(zip(cliques, parameters, strict=True)), total, dual.slack)

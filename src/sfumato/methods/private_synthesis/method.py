@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from sfumato.errors import warn
 from sfumato.methods.options import reported_option
 from sfumato.methods.private_columns import Domain, NumberDomain, domains_of, find_domains, limit_rows, split_budget
 from sfumato.methods.private_method import FOUND, PrivateMethod
@@ -141,6 +142,8 @@ class PrivateSynthesis(PrivateMethod):
         looked_at = randomness.stream("pairs of columns that are looked at")
         selection = _measure(list(domains.values()), table, spending, weights, never, looked_at)
         fitted = selection.select_adaptively() if self.kind == "aim" else selection.select_tree()
+        if fitted.is_contradicted:
+            warn("Noisy counts tell of people whom never= says to be impossible: the rows are far from the table.")
         rows = randomness.stream("synthetic rows")
         released = draw_possible(lambda: _draw(selection.columns, fitted, names, rows), never, rows)
         found = [name for name, domain in declared.items() if domain is None]

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from sfumato.errors import OptionError
+from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import require_rows
 from sfumato.methods.components.bases import principal
 from sfumato.methods.matrix import MatrixMethod, MatrixPlan, MatrixSetup, impute
-from sfumato.methods.options import group_size_option, logs_option, reported_option
+from sfumato.methods.options import diversity_option, group_size_option, logs_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS
 from sfumato.methods.spectral.functions import FUNCTIONS, CurveModel, FunctionsName, orthonormal_functions
 from sfumato.methods.spectral.histories import TimedColumns, find_histories
 from sfumato.methods.spectral.swap import ScoreSwap
 from sfumato.params import Checked, Choice, Whole, require_names
 from sfumato.plan.claims.groups import KAnonymity
+from sfumato.schema.columns import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,6 +83,9 @@ class Curves(MatrixMethod):
     k: int = group_size_option(
         'Smallest number of people in a group, for kind="group".', at_least=2, unit="people", default=5
     )
+    l: int | None = diversity_option(
+        " A group shows one value of every column: with a sensitive column, groups are refused unless it is 1."
+    )
     histories: tuple[str, ...] = reported_option(
         Checked("list of beginnings of column names", require_names),
         'Histories: the beginnings of the names of their columns, such as "pulse" for pulse_0, pulse_30 and pulse_60. '
@@ -109,6 +113,13 @@ class Curves(MatrixMethod):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> CurvesPlan:
         """Find the histories; curves are fitted when a block is transformed."""
         require_rows(survey.rows, self.k if self.kind == "group" else None)
+        sensitive = schema.names(Role.SENSITIVE)
+        if self.kind == "group" and sensitive and self.l != 1:
+            raise CannotRelease(
+                "A group of curves shows one value of every column, so it has no l values of a sensitive one.",
+                found=f"sensitive {', '.join(map(repr, sensitive))}",
+                fix="l=1, if one value per group may be shown; or another role",
+            )
         setup = self.setup(survey, schema, randomness, least_rows=BLOCK_ROWS + 20 * self.k)
         found = find_histories([number.name for number in setup.encoder.numbers], self.histories)
         for history in found:

@@ -192,3 +192,12 @@ class TestHistories:
         assert "Ulm" not in str(caught.value)
         with pytest.raises(SfumatoError, match="time"):
             sf.histories(seen | {"day": [-1.0, 1.0]}, person="id", time="day", values=["x"])
+
+
+def test_groups_of_curves_are_refused_beside_a_sensitive_column_unless_one_value_may_be_shown() -> None:
+    draw = np.random.default_rng(0)
+    table = {f"pulse_{time}": draw.normal(70, 8, 60) for time in range(6)} | {"ill": draw.choice(list("abc"), 60)}
+    roles = {name: "sensitive" if name == "ill" else "quasi" for name in table}
+    with pytest.raises(sf.SfumatoError, match="no l values"):
+        sf.Curves(k=5).release(table, schema=roles)
+    assert sf.Curves(k=5, l=1).release(table, schema=roles).manifest.guarantee
