@@ -21,6 +21,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -38,6 +39,7 @@ T = TypeVar("T")
 
 CURRENT = "current.json"  # names the folder of the release that counts
 VERSIONS = "versions"  # folder of the releases: the current one, and one that is being written
+PATIENCE = timedelta(seconds=20)  # for a store that does not answer
 CHUNK = 1 << 24  # bytes that are copied at once
 FAILURES = {  # what libraries say → what it means
     r"ACCESS_DENIED|AccessDenied|403|Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch": "access denied",
@@ -182,10 +184,12 @@ def _open(scheme: str, text: str) -> tuple[Any, str]:
 
     if scheme in ("s3", "s3a"):
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        patience = {"connect_timeout": 20.0, "request_timeout": 60.0}  # seconds: a busy store is slow to answer
-        return fs.S3FileSystem(**patience, **({"endpoint_override": endpoint} if endpoint else {})), text
+        patience = {"connect_timeout": PATIENCE.total_seconds() / 2, "request_timeout": 60.0}  # seconds
+        retries = fs.AwsStandardS3RetryStrategy(max_attempts=3)
+        place = {"endpoint_override": endpoint} if endpoint else {}
+        return fs.S3FileSystem(**patience, **place, retry_strategy=retries), text
     if scheme in ("gs", "gcs") and hasattr(fs, "GcsFileSystem"):
-        return fs.GcsFileSystem(), text
+        return fs.GcsFileSystem(retry_time_limit=PATIENCE), text
     if scheme == "hdfs":
         system, path = fs.FileSystem.from_uri(f"hdfs://{text}")
         return system, path

@@ -7,13 +7,15 @@ import stat
 import subprocess
 import sys
 import textwrap
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from sfumato.errors import OptionError, RequestError
+from sfumato.errors import OptionError, RequestError, SfumatoError
 from sfumato.private_folder import PrivateFolder
 from sfumato.release import target
+from sfumato.sources import stores
 
 FILES = {
     "released.parquet",
@@ -54,9 +56,12 @@ class TestUrls:
     @pytest.mark.parametrize("url", URLS, ids=str)
     def test_a_url_is_no_folder(self, released, ranks, people, roles, tmp_path, monkeypatch, url):
         monkeypatch.chdir(tmp_path)
-        for work in (lambda: released.write(url), lambda: ranks(k=10).release(people, schema=roles, into=url)):
-            with pytest.raises(OptionError, match="scheme"):
-                work()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")  # where nobody answers
+        monkeypatch.setattr(stores, "PATIENCE", timedelta(seconds=1))
+        with pytest.raises(OptionError, match="scheme"):
+            released.write(url)
+        with pytest.raises(SfumatoError, match=r"scheme|store must answer"):
+            ranks(k=10).release(people, schema=roles, into=url)
         assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize("place", ["C:/out", "./s3:/out", "a:b", "out.d/x"])
