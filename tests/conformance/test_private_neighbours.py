@@ -178,3 +178,18 @@ def test_what_is_declared_about_a_text_file_is_used(tmp_path):
     schema = Schema.of({"äge": {"role": "quasi", "domain": [0, 100]}, "zip": {"role": "quasi", "order": ["01", "02"]}})
     fitted = private_columns.read_as_declared(table, schema, is_typed=False, decimal=",")
     assert fitted.table.numbers("äge").tolist() == [12.5, 99.5]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gbk", "shift_jis", "utf-7", "iso2022_jp", "hz"])
+def test_no_bytes_of_a_line_reach_into_the_next_one(tmp_path, encoding):
+    for odd in (b"\xe5", b"\xff\xfe", b"\x1b$B", b"~{", b"+AB", b'"'):
+        (tmp_path / "people.csv").write_bytes(b"name,zip\n%s?,03\nAnna,01\nBert,02\n" % odd)
+        table, _ = FileSource(tmp_path / "people.csv", TextOptions(encoding=encoding)).read_declared()
+        assert table.arrow.slice(1).to_pydict() == {"name": ["Anna", "Bert"], "zip": ["01", "02"]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32-le", "cp037", "no such"])
+def test_an_encoding_without_bytes_that_end_lines_is_refused(tmp_path, encoding):
+    (tmp_path / "people.csv").write_bytes(b"name,zip\nAnna,01\n")
+    with pytest.raises(sf.SfumatoError, match="encoding"):
+        FileSource(tmp_path / "people.csv", TextOptions(encoding=encoding)).read_declared()

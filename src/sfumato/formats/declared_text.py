@@ -5,7 +5,7 @@ and one odd byte changes the encoding of the file. In a differentially private r
 rows of others. So only what is declared counts here, and the line of names, which is public:
 
 * a row is a line; what is quoted ends with it, cells that a line has too few are missing, those too many are left out;
-* bytes that are not of the encoding (UTF-8 unless it is given) are replaced, in their cell only;
+* a line is decoded by itself; bytes that are not of the encoding (UTF-8 unless it is given) are replaced;
 * every cell is text, or missing; nothing is refused, and nothing is warned of.
 """
 
@@ -15,6 +15,7 @@ import contextlib
 import csv
 import re
 import sys
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.formats.text import TextOptions
 
-LINE_END = re.compile(r"\r\n|\n|\r")
+LINE_END = re.compile(rb"\r\n|\n|\r")
 SEPARATORS = (",", ";", "\t", "|")
 
 
@@ -35,7 +36,7 @@ def read_lines(raw: bytes, file: str, options: TextOptions) -> pa.Table:
     """Return the cells of a file as text, one row for each line that is not empty."""
     if options.header_rows is not None and options.header_rows > 1:
         raise OptionError("For a differentially private release one line has the names.", found="header_rows")
-    lines = LINE_END.split(_decode(raw, options.encoding))[options.skip :]
+    lines = [_decode(line, options.encoding) for line in LINE_END.split(raw.removeprefix(BOM_UTF8))][options.skip :]
     has_names = options.names is None or options.header is True
     if options.names is None and options.header is False:
         raise OptionError("Columns without names must be named.", found="header=False", fix="names=[…] (--names)")
@@ -51,12 +52,17 @@ def read_lines(raw: bytes, file: str, options: TextOptions) -> pa.Table:
     return pa.table([pa.array(column, pa.string()) for column in columns], names=list(names))
 
 
-def _decode(raw: bytes, encoding: str | None) -> str:
+def _decode(line: bytes, encoding: str | None) -> str:
     text = None
     with contextlib.suppress(LookupError):
-        text = raw.decode(encoding or "utf-8-sig", errors="replace")
+        if "\n".encode(encoding or "utf-8") == b"\n":  # else lines were split inside of letters
+            text = line.decode(encoding or "utf-8", errors="replace")
     if text is None:
-        raise OptionError("The encoding must be one that Python knows.", found=repr(encoding), fix="utf-8 or cp1252")
+        raise OptionError(
+            "The encoding must be one that Python knows, in which a line ends with one byte.",
+            found=repr(encoding),
+            fix="utf-8 or cp1252",
+        )
     return text
 
 

@@ -15,7 +15,7 @@ x* = x + r is a released number without its shrinkage, r normal with the known v
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,12 +100,12 @@ class RecoveredDistribution:
         """Estimate the number below which a share of the rows lies, such as 0.5 for the median."""
         if not is_finite(share) or not 0.0 < share < 1.0:
             raise OptionError("share must be above 0 and below 1.", found=f"{share}")
-        draws = np.array([self._quantile(one, share) for one in self.draws])
-        return self._estimate(f"quantile({self.column}, {share:g})", self._quantile(self.shares, share), draws)
+        draws = np.array([float(replace(self, shares=one).quantiles(share)) for one in self.draws])
+        return self._estimate(f"quantile({self.column}, {share:g})", float(self.quantiles(share)), draws)
 
-    def quantiles(self, shares: Array) -> Array:
+    def quantiles(self, shares: Array | float) -> Array:
         """Return the numbers below which these shares of the rows lie."""
-        return np.interp(shares, np.concatenate([[0.0], np.cumsum(self.shares)]), self._edges)
+        return np.asarray(np.interp(shares, np.concatenate([[0.0], np.cumsum(self.shares)]), self._edges))
 
     @property
     def _edges(self) -> Array:
@@ -116,9 +116,6 @@ class RecoveredDistribution:
         edges = self._edges
         width = np.maximum(np.diff(edges), np.finfo(float).tiny)
         return np.clip((np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)) / width, 0.0, 1.0)
-
-    def _quantile(self, shares: Array, share: float) -> float:
-        return float(np.interp(share, np.concatenate([[0.0], np.cumsum(shares)]), self._edges))
 
     def _estimate(self, name: str, value: float, draws: Array) -> RecoveredEstimate:
         variance = float(np.var(draws, ddof=1)) if len(draws) > 1 else math.nan
@@ -185,15 +182,10 @@ def recover_table(release: ReleasedFrames, *, by: str | None = None) -> Table:
     if by is not None:
         require_known((by,), table.names)
         labels = np.asarray(table.coded(by).codes, dtype=np.int64)
+    recoverable = [name for name in manifest.noted_names("recoverable") if name in table.names and name != by]
     columns = {name: table.arrow.column(name) for name in table.names}
-    for name in manifest.noted_names("recoverable"):
-        if name in table.names and name != by:
-            columns[name] = _recovered_cells(release, name, labels)
-    return Table(pa.table(columns), {**table.kinds, **_continuous(manifest, table, by)})
-
-
-def _continuous(manifest: Manifest, table: Table, by: str | None) -> dict[str, Kind]:
-    return {name: Kind.CONTINUOUS for name in manifest.noted_names("recoverable") if name in table.names and name != by}
+    columns |= {name: _recovered_cells(release, name, labels) for name in recoverable}
+    return Table(pa.table(columns), {**table.kinds, **dict.fromkeys(recoverable, Kind.CONTINUOUS)})
 
 
 def _recovered_cells(release: ReleasedFrames, name: str, labels: NDArray[np.int64]) -> pa.ChunkedArray:
