@@ -423,7 +423,7 @@ def _one_then(parts, fail):
 
 
 class TestOptions:
-    @pytest.mark.parametrize("url", ["", "mysql://x/y", "table.csv", None])
+    @pytest.mark.parametrize("url", ["", "oracle://x/y", "table.csv", None])
     def test_other_urls_are_refused(self, url):
         with pytest.raises(OptionError, match="URL"):
             sf.Database(url, table="t")

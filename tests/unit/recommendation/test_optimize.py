@@ -130,7 +130,7 @@ def test_what_cannot_be_searched_is_refused(people):
     with pytest.raises(OptionError, match="private"):
         sf.optimize(people, schema=ROLES, methods=["private-boxes"])
     with pytest.raises(RequestError, match="linked"):
-        sf.optimize(sf.LinkedTables({"a": people.assign(id=range(480))}, person="id"))
+        sf.optimize(sf.LinkedTables({name: people.assign(id=range(480)) for name in "ab"}, person="id"))
     with pytest.raises(OptionError, match="rows to release"):
         sf.optimize(people[:40], schema=ROLES)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -42,7 +43,7 @@ def moment_changes(original: NDArray[np.float64], released: NDArray[np.float64])
     some = np.unique(np.linspace(0, before.shape[1] - 1, min(before.shape)).astype(np.int64))
     pairs = np.triu_indices(len(some), 1)
     return MomentChanges(
-        mean=_median(np.abs(after.mean(axis=0) - before.mean(axis=0)) / spread),
+        mean=_median(np.abs(_means(after) - _means(before)) / spread),
         variance=_median(np.abs(_variance(after) / spread**2 - 1.0)),
         correlation=_median(np.abs(_correlations(after[:, some]) - _correlations(before[:, some]))[pairs]),
         rank_correlation=_median(
@@ -81,6 +82,11 @@ def moment_scores(subject: MeasuredRelease) -> Iterator[Score]:
 
 def _median(changes: NDArray[np.float64]) -> float:
     return float(np.median(changes)) if changes.size else 0.0
+
+
+def _means(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means of the columns, rounded once, so that the order of the rows does not matter."""
+    return np.array([math.fsum(column) for column in matrix.T.tolist()]) / max(len(matrix), 1)
 
 
 def _variance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
