@@ -43,9 +43,9 @@ def leading_eigenpairs(
     ``tolerance`` is relative; 0 means machine precision. The generator draws the starting vector.
     """
     if count * FEW < len(symmetric):
-        from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+        from scipy.sparse.linalg import ArpackError, eigsh
 
-        with suppress(ArpackNoConvergence):
+        with suppress(ArpackError):
             start = generator.uniform(0.5, 1.0, len(symmetric))
             values, vectors = eigsh(symmetric, k=count, which="LA", v0=start, tol=tolerance)
             order = np.argsort(-values)

@@ -87,6 +87,14 @@ class RaceProgress:
         Time since the start.
     comparison : Comparison
         What this round found so far; its ``rows`` can be shown on a map.
+
+    Examples
+    --------
+    >>> import sfumato as sf
+    >>> def show(progress):
+    ...     print(f"round {progress.round} of {progress.rounds}: {progress.done} of {progress.trials} trials")
+    >>> show(sf.RaceProgress(round=1, rounds=2, done=3, trials=8, seconds=5.0, comparison=None))
+    round 1 of 2: 3 of 8 trials
     """
 
     round: int

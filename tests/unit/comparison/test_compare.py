@@ -117,7 +117,7 @@ class TestRefusals:
             compared(monkeypatch, Counted(), tmp_path / "out")
 
     def test_too_few_people(self):
-        with pytest.raises(OptionError, match="at least 20 rows"):
+        with pytest.raises(OptionError, match="20 rows to release"):
             sf.compare(people(30), ["noise"], schema=ROLES)
 
 

@@ -8,6 +8,12 @@ import pytest
 from sfumato.kernels.eigenvectors import leading_eigenpairs
 
 
+def test_a_matrix_of_zeros_has_eigenvalues_0():
+    found = leading_eigenpairs(np.zeros((50, 50)), 4, np.random.default_rng(0))
+    assert found.values.tolist() == [0.0] * 4
+    assert np.allclose(found.vectors.T @ found.vectors, np.eye(4))
+
+
 @pytest.mark.parametrize(("size", "count"), [(4, 2), (4, 4), (60, 5), (60, 30)])
 def test_they_are_those_of_the_full_decomposition(size, count):
     draw = np.random.default_rng(size)

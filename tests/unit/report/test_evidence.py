@@ -218,13 +218,13 @@ class TestDifferentialPrivacy:
         pack = release.evidence(recipient="University X", purpose="study Y")
         first = pack.findings[0]
         assert "NIST" in first.source
-        said = " ".join(first.found)
+        said = " ".join(one.text for one in first.found)
         assert "e^1, which is 2.72, except with probability 1e-05" in said
         assert "one row" in said and "declared" in said and "weight" in said
         assert f"{release.manifest.claims[0].parameters['rho']:.4g}" in said
         if isinstance(method, sf.PrivateSynthesis):
             assert "age < 20 and illness = gout" in said
-        assert all("risk" not in sentence or "no risk" in sentence for one in pack.findings for sentence in one.found)
+        assert all("risk" not in one.text or "no risk" in one.text for law in pack.findings for one in law.found)
         assert any("one privacy budget" in question for question in pack.questions)
         assert "Two intruders" not in pack.page
         assert not any("Only they are protected" in question for question in pack.questions)
@@ -232,7 +232,7 @@ class TestDifferentialPrivacy:
     def test_the_unit_is_a_person_if_a_column_tells(self, people, method):
         table = people.assign(who=np.arange(len(people)) // 2)
         release = replace(method, rows_per_person=2).release(table, schema=self.SCHEMA | {"who": "person"})
-        said = " ".join(release.evidence(recipient="X", purpose="Y").findings[0].found)
+        said = " ".join(one.text for one in release.evidence(recipient="X", purpose="Y").findings[0].found)
         assert "one person with at most 2 rows" in said
 
     def test_it_speaks_german(self, people, method):
