@@ -30,7 +30,7 @@ quick: $(VENV)/.dev  ## the tests that take less than half a second: after every
 	$(PYTEST) -m "not replication and not slow" --below 0.5 \
 		tests/architecture tests/unit tests/properties tests/conformance tests/leaks
 
-engines: $(VENV)/.spark  ## PySpark, for the tests of the Spark engine, which are skipped without it; needs Java
+engines: $(VENV)/.spark $(VENV)/moto/bin/moto_server  ## PySpark, which needs Java, and an object store, for tests
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -83,6 +83,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.spark: pyproject.toml constraints.txt | $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	@touch $@
+
+$(VENV)/moto/bin/moto_server: | $(VENV)/.dev
+	$(BIN)/python -m venv $(VENV)/moto
+	$(VENV)/moto/bin/python -m pip install --quiet --disable-pip-version-check 'moto[s3,server]>=5'
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -81,6 +82,23 @@ def mariadb() -> Iterator[str]:
         running.terminate()
         running.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def object_store() -> Iterator[str]:
+    """Yield the address of a new object store in memory; skip the test where moto is not installed."""
+    program = Path(sys.prefix, "moto", "bin", "moto_server")  # an environment of its own: it needs older packages
+    if not program.exists():
+        pytest.skip("moto is not installed: make engines")
+    port = free_port()
+    command = [str(program), "-H", "127.0.0.1", "-p", str(port)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, running)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait()
 
 
 def free_port() -> int:

@@ -16,6 +16,7 @@ from sfumato.cli.commands import run
 from sfumato.errors import OptionError, ReadError
 from sfumato.release.read import read_release, verify_bundle
 from sfumato.sources import stores
+from tests.parity.servers import object_store
 
 ROLES = {"age": "quasi", "city": "quasi"}
 SECRET = "never-shown-secret"
@@ -29,11 +30,8 @@ def people(rows: int = 400, seed: int = 0) -> pa.Table:
 @pytest.fixture(scope="module")
 def server():
     """The address of an object store in memory."""
-    moto = pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[s3]' flask flask-cors")
-    running = moto.ThreadedMotoServer(port=0, verbose=False)
-    running.start()
-    yield "http://{}:{}".format(*running.get_host_and_port())
-    running.stop()
+    with object_store() as address:
+        yield address
 
 
 @pytest.fixture(params=["s3", "hdfs"])
