@@ -145,3 +145,18 @@ def test_no_connection_and_other_servers():
 
 def test_what_memory_is_needed_is_counted_by_the_server(accounts):
     assert accounts.memory_needed() == 150 * ROWS * 6
+
+
+def test_odd_columns_are_read(server):
+    run_sql(
+        server,
+        "DROP TABLE IF EXISTS odd",
+        "CREATE TABLE odd (n bigint unsigned, d decimal(30,5), b bit(3), t time, j json, e enum('x', 'y'), f bool, "
+        "w blob)",
+        "INSERT INTO odd VALUES (18446744073709551615, 1.5, b'101', '10:00:00', '{\"a\": 1}', 'x', true, x'ff00')",
+        "INSERT INTO odd VALUES (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    )
+    rows = sf.Database(server, table="odd").read().arrow.to_pydict()
+    assert rows["n"] == [2**64 - 1, None]
+    assert rows["d"] == [1.5, None]
+    assert all(column[1] is None for column in rows.values())

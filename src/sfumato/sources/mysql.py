@@ -199,9 +199,12 @@ class _Column:
     @classmethod
     def of(cls, field: Any) -> _Column:
         from pymysql.constants import FIELD_TYPE as KIND
+        from pymysql.constants import FLAG
 
         whole = (KIND.TINY, KIND.SHORT, KIND.LONG, KIND.INT24, KIND.LONGLONG, KIND.YEAR)
         exact = (KIND.DECIMAL, KIND.NEWDECIMAL)
+        if field.type_code == KIND.LONGLONG and field.flags & FLAG.UNSIGNED:
+            return cls(field.name, pa.uint64())
         if field.type_code in whole or (field.type_code in exact and not field.scale and field.length <= 18):
             return cls(field.name, pa.int64())
         if field.type_code in (*exact, KIND.FLOAT, KIND.DOUBLE):
