@@ -115,14 +115,6 @@ class TestResults:
             assert share * LARGE <= same.sum() <= (share + 2e-4) * LARGE + 1
         assert made.manifest.notes["largest error of the shares"] == 1e-4
 
-    def test_closeness_to_the_distribution_of_all_rows(self, spark, rows, tmp_path):
-        self.release(sf.Recode(k=5, t=0.4), rows, spark, tmp_path / "out")
-
-    def test_closeness_to_a_column_of_very_many_values_is_refused(self, spark, rows, tmp_path, monkeypatch):
-        monkeypatch.setattr("sfumato.methods.recodings.group_rules.MOST_COMPARED", 30)
-        with pytest.raises(CannotRelease, match="at most 30 values"):
-            self.release(sf.Recode(k=5, t=0.4), rows, spark, tmp_path / "out")
-
     def test_rules_of_experts(self, spark, rows, tmp_path):
         rule = "x matters most when town is t3"
         made = self.release(sf.Boxes(k=5, l=1, rules=[rule]), rows, spark, tmp_path / "out")

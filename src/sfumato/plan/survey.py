@@ -78,7 +78,7 @@ def rank_error(survey: Survey) -> float:
     """
     from sfumato.plan.questions import RANK_ERROR
 
-    return 0.0 if survey.sample.is_whole or survey.rows <= EXACT_ROWS else RANK_ERROR
+    return 0.0 if is_whole(survey) or survey.rows <= EXACT_ROWS else RANK_ERROR
 
 
 def is_whole(survey: Survey) -> bool:

@@ -249,7 +249,10 @@ def compare_keys(people: str, rows: str, told_apart: bool, ask: Callable[[str], 
 
 
 def _equal_rows(key: str, people: str, rows: str, told_apart: bool, ask: Callable[[str], pa.Table]) -> EqualRowCounts:
-    """Count the people whom released rows equal in a key; who shares the ``known`` key with others is not unique."""
+    """Count the people whom released rows equal in a key; who shares the ``known`` key with others is not unique.
+
+    The hint keeps Spark from sending a side of the join through its driver; other engines read a comment.
+    """
     on = f"{key}_a, {key}_b"
     count = "count(DISTINCT (person_a, person_b))" if told_apart else "count(*)"
     person = "any_value((person_a, person_b))" if told_apart else "NULL"
@@ -263,7 +266,7 @@ def _equal_rows(key: str, people: str, rows: str, told_apart: bool, ask: Callabl
         ), shown AS (
             SELECT {on}, count(*) AS number FROM {rows} AS released GROUP BY {on}
         ), counted AS (
-            SELECT people, person, coalesce(number, 0) AS number, people = 1 AND alone.a IS NOT NULL AS is_unique
+            SELECT /*+ MERGE(shown, alone) */ people, person, coalesce(number, 0) AS number, people = 1 AND alone.a IS NOT NULL AS is_unique
             FROM together LEFT JOIN shown USING ({on}) LEFT JOIN alone ON together.a = alone.a AND together.b = alone.b
         )
         SELECT {those.format("is_unique")} AS is_unique, {those.format("is_unique AND number > 0")} AS copied,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import CannotRelease, OptionError, SchemaError
+from sfumato.errors import OptionError, SchemaError
 from sfumato.methods.base import choose_l, default_questions, require_enough_values
 from sfumato.plan.claims.groups import Diversity, KAnonymity
 from sfumato.plan.claims.risk import RiskAtMost
@@ -27,7 +27,7 @@ from sfumato.plan.claims.sensitive_groups import (
     recursive_c,
     tree_distances,
 )
-from sfumato.plan.questions import DistinctIn, FactsOf
+from sfumato.plan.questions import DistinctIn
 from sfumato.schema.columns import Role
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.table.groups import first_rows, refine
@@ -47,7 +47,6 @@ DIVERSITY_KINDS: tuple[DiversityKind, ...] = ("distinct", "entropy", "recursive"
 Distance = Literal["auto", "equal", "ordered", "tree"]
 DISTANCES: tuple[Distance, ...] = ("auto", "equal", "ordered", "tree")
 ROUNDING = 1e-12  # by which a computed number may miss its limit
-MOST_COMPARED = 1_000_000  # values of a sensitive column whose distribution is held as a whole
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -276,24 +275,10 @@ def make_rules(
     return GroupRules(k=k, average_risk=average_risk, sensitive=tuple(rules), person=schema.person)
 
 
-def _require_few_values(survey: Survey, name: str) -> None:
-    """Raise if the distribution of a column, which all groups are compared with, grows with the rows of a table."""
-    asked = FactsOf(name, count_distinct=True)
-    if survey.sample.is_whole or (values := survey.ask([asked])[asked].distinct_values) <= MOST_COMPARED:
-        return
-    raise CannotRelease(
-        f"t compares the distribution of {name!r} in each group with that of the table, so it must have at most "
-        f"{MOST_COMPARED:,} values.",
-        found=f"about {values:,} values",
-        fix="round the column, or the engine 'memory'",
-    )
-
-
 def _find_order(
     survey: Survey, schema: Schema, name: str, distance: Distance
 ) -> tuple[tuple[str, ...], Tree | None, Distance]:
     """Return the order, the tree and the kind of distance of a sensitive column."""
-    _require_few_values(survey, name)
     kind = survey.sample.table.kinds[name]
     has_order = kind.is_numeric or kind is Kind.ORDERED
     if distance == "auto":
