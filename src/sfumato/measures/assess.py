@@ -22,7 +22,7 @@ from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
 from sfumato.sources.frames import as_table
 from sfumato.table.groups import row_keys
-from sfumato.table.intervals import is_interval
+from sfumato.table.intervals import BOX, is_interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,10 +211,14 @@ def _is_available(subject: MeasuredRelease, need: Need) -> bool:
 
 
 def _in_order(released: Table, origin: NDArray[np.int64] | None) -> tuple[Table, NDArray[np.int64] | None]:
-    """Return released rows ordered by their cells: an assessment must not depend on their order, which is random."""
-    if not released.names or (origin is not None and np.shape(origin) != (released.rows,)):
+    """Return released rows ordered by their cells: an assessment must not depend on their order, which is random.
+
+    So are the numbers of boxes, which are therefore left out.
+    """
+    names = [name for name in released.names if name != BOX]
+    if not names or (origin is not None and np.shape(origin) != (released.rows,)):
         return released, origin
-    keys = row_keys(released)
+    keys = row_keys(released.select(names))
     order = np.lexsort((*([] if origin is None else [origin]), keys[:, 1], keys[:, 0]))
     return released.take(order), None if origin is None else np.asarray(origin)[order]
 
