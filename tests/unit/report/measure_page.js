@@ -1,7 +1,8 @@
 // Runs in a page, once it is drawn, and writes what it finds into the page around it.
 const wide = document.documentElement.clientWidth;
 const found = {width: wide, scroll: document.documentElement.scrollWidth, broken: [], pale: []};
-const shown = element => !element.closest(".hidden, .skip, thead") && element.getClientRects().length;
+const shown = element => !element.closest(".hidden, .skip, thead, .sheet *, .rawlines *") &&
+  element.getClientRects().length;  // what has a bar of its own to scroll by is as wide as it must be
 const all = [...document.body.querySelectorAll("*")].filter(shown);
 const named = e => `${e.tagName}.${e.getAttribute("class")}: ${e.textContent.trim().slice(0, 40)}`;
 

@@ -47,7 +47,7 @@ function prepareForms() {
     form.parentNode.querySelector(":scope > .refused")?.remove();
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
-      const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/html" } });
+      const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { accept: "text/html" } });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const refusal = page.querySelector("main [role=alert]");
       if (answer.status === 400 && refusal) {
