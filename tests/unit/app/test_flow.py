@@ -131,7 +131,7 @@ def project(visitor, result, folder) -> Path:
 class TestReleases:
     def test_the_method_is_recommended_with_reasons(self, visitor):
         page = visitor.get("/method").text
-        assert "First choice: boxes" in page, "600 people with exact columns: what was tried did not pass, and it says so"
+        assert "First choice: boxes" in page, "what was tried on held-out people did not pass, and it says so"
         assert "Recommended: " not in page
         assert "Smallest number of records that share a box." in page
         assert visitor.post("/method", {"method": "boxes", "option-k": "1"}).status == 400

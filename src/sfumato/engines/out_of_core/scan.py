@@ -266,7 +266,8 @@ def _equal_rows(key: str, people: str, rows: str, told_apart: bool, ask: Callabl
         ), shown AS (
             SELECT {on}, count(*) AS number FROM {rows} AS released GROUP BY {on}
         ), counted AS (
-            SELECT /*+ MERGE(shown, alone) */ people, person, coalesce(number, 0) AS number, people = 1 AND alone.a IS NOT NULL AS is_unique
+            SELECT /*+ MERGE(shown, alone) */
+                people, person, coalesce(number, 0) AS number, people = 1 AND alone.a IS NOT NULL AS is_unique
             FROM together LEFT JOIN shown USING ({on}) LEFT JOIN alone ON together.a = alone.a AND together.b = alone.b
         )
         SELECT {those.format("is_unique")} AS is_unique, {those.format("is_unique AND number > 0")} AS copied,
