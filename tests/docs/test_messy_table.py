@@ -53,6 +53,8 @@ def _output(command: str, folder: Path) -> str:
     assert ended.returncode == 0, ended.stdout.decode()
     text = re.sub(r" +$", "", ended.stdout.decode(), flags=re.MULTILINE)
     text = re.sub(r"^· compiling kernels.*\n", "", text, flags=re.MULTILINE)
+    text = text.replace("was found in the time that was given with", "was found with")
+    text = re.sub(r"the best, “[^”]*”, still fails .*\.$", "the best, “…”, still fails ….", text, flags=re.MULTILINE)
     text = re.sub(r"about [\d.]+ s and [\d.]+ GB", "about … s and … GB", text)
     text = re.sub(r"(about|instead of) 0\.7\d+", r"\1 0.7…", text)  # a wide interval becomes narrower with more time
     return re.sub(r"there are [\d.]+ GB", "there are … GB", text)
