@@ -205,18 +205,20 @@ def changes(start: Change, schema: Schema, blamed: Sequence[BlamedColumn], rows:
 
 
 def _drawn(start: Change, schema: Schema, rows: int) -> Iterator[list[Change]]:
-    """Yield candidates whose rows are drawn from a model, for all columns."""
-    if start.trial.method.name == DRAWN:
-        return
+    """Yield candidates whose rows are drawn from a model, for all columns; a simpler one if they are drawn already."""
+    method: Any = start.trial.method
+    is_drawn = method.name == DRAWN
     exact = schema.names(Role.OTHER, Role.SENSITIVE)  # would be released as they are
     drawn = Change(
         trial=Trial(method=make_method(DRAWN), roles=dict.fromkeys(exact, Role.QUASI)),
-        change=f"method {DRAWN} in place of {start.trial.method.name}, for all columns",
+        change=f"method {DRAWN}{'' if is_drawn else f' in place of {method.name}'}, for all columns",
         reason="Every released row is drawn from a model and stands for nobody. No size of groups is promised any "
         "more: only the tests speak for it.",
     )
-    yield [drawn, *stronger(drawn, rows)]
-    yield [_from_tables(drawn, order, rows) for order in (2, 1)]
+    if not is_drawn:
+        yield [drawn, *stronger(drawn, rows)]
+    orders = range(2, 0, -1) if not is_drawn or method.kind != "tables" else range(min(method.order, 3) - 1, 0, -1)
+    yield from ([group] if (group := [_from_tables(drawn, order, rows) for order in orders]) else [])
 
 
 def _from_tables(drawn: Change, order: int, rows: int) -> Change:

@@ -66,6 +66,22 @@ def test_changes_go_from_mild_to_strong(start, groups):
     assert all(one.trial.roles["weight"] is Role.QUASI for one in (*drawn, *tables))
 
 
+@pytest.mark.parametrize(
+    ("method", "orders"),
+    [
+        (sf.Synthesize(k=50), [2, 1]),
+        (sf.Synthesize(kind="tables", k=20, order=3), [2, 1]),
+        (sf.Synthesize(kind="tables", k=20, order=2), [1]),
+        (sf.Synthesize(kind="tables", k=20, order=1), []),
+    ],
+)
+def test_rows_that_are_drawn_already_may_be_drawn_from_simpler_counts(method, orders, start, schema):
+    drawn = replace(start, trial=Trial(method=method))
+    tried = [one for group in changes(drawn, schema, (), 160) for one in group if "counts" in one.change]
+    assert [one.trial.method.order for one in tried] == orders
+    assert all("in place of" not in one.change for one in tried)
+
+
 def test_a_kept_column_is_never_left_out(start, schema, release):
     kept = replace(start, trial=Trial(method=sf.Boxes(k=5, keep=["mean(weight)"])))
     found = changes(kept, schema, blamed_columns(release), 160)
