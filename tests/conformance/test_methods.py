@@ -21,8 +21,9 @@ NEEDED = {"k": 4}
 NOT_DIVERSE = ("optimal-groups", "quantiles", "curves")  # no groups of whole rows, or groups with one value of all
 
 
-def options_of(word: str) -> dict[str, int]:
+def options_of(word: str) -> dict[str, float]:
     needed = NEEDED | ({"l": 1} if word in NOT_DIVERSE else {})
+    needed |= {"delta": 0.01} if word == "private-sample" else {}  # its groups of about 60 rows are never too small
     return {field.name: needed[field.name] for field in fields(method_class(word)) if field.name in needed}
 
 
