@@ -17,6 +17,7 @@ from sfumato.job.release import release as make_release
 from sfumato.methods.base import make_method
 from sfumato.params import strength_of
 from sfumato.schema.columns import Role
+from sfumato.statistics.language import parse
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
@@ -176,7 +177,7 @@ def changes(start: Change, schema: Schema, blamed: Sequence[BlamedColumn], rows:
             is_first=False,
         )
         yield [protected, *stronger(protected, rows)]
-        if not _are_kept(names, start.trial.method):
+        if not any(columns & {*names} for columns in _kept_columns(start.trial.method, schema)):
             without = replace(
                 start,
                 trial=replace(start.trial, left_out=names),
@@ -217,7 +218,9 @@ def _drawn(start: Change, schema: Schema, rows: int) -> Iterator[list[Change]]:
     )
     if not is_drawn:
         yield [drawn, *stronger(drawn, rows)]
-    orders = range(2, 0, -1) if not is_drawn or method.kind != "tables" else range(min(method.order, 3) - 1, 0, -1)
+    highest = min(method.order - 1, 2) if is_drawn and method.kind == "tables" else 2
+    lowest = 2 if any(len(columns) > 1 for columns in _kept_columns(method, schema)) else 1  # a relation is to be kept
+    orders = range(highest, lowest - 1, -1)
     yield from ([group] if (group := [_from_tables(drawn, order, rows) for order in orders]) else [])
 
 
@@ -256,10 +259,11 @@ def _is_more(value: Any, now: Any) -> bool:
     return isinstance(value, int | float) and isinstance(now, int | float) and value > now
 
 
-def _are_kept(names: tuple[str, ...], method: Method) -> bool:
-    """Whether a statistic that is to be kept needs one of these columns."""
-    kept = getattr(method, "keep", None) or ()
-    return any(name in str(one) for one in ([kept] if isinstance(kept, str) else kept) for name in names)
+def _kept_columns(method: Method, schema: Schema) -> list[frozenset[str]]:
+    """Return the columns of each statistic that is to be kept."""
+    kept: Any = getattr(method, "keep", None) or ()
+    every = [column.name for column in schema.columns]
+    return [frozenset(parse(one, names=every).columns) for one in ([kept] if isinstance(kept, str) else kept)]
 
 
 def require_testable(fitted: FittedTable, holdout: float = HOLDOUT) -> None:

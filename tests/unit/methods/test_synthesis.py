@@ -19,7 +19,7 @@ from sfumato.methods.synthesize.method import MODELS
 from sfumato.methods.synthesize.ranks import correlation_root
 from sfumato.methods.synthesize.tables import mutual_information
 from sfumato.methods.synthesize.trees import correlation_ratios, first_axis
-from sfumato.methods.synthesize.variables import Donors
+from sfumato.methods.synthesize.variables import Donors, average_neighbours
 from sfumato.table.table import Table
 
 KINDS = tuple(MODELS)
@@ -315,6 +315,35 @@ class TestDonors:
         drawn = donors.numbers(np.zeros(50_000, np.int64), np.random.default_rng(2).random(50_000))
         assert abs(drawn.mean() - values.mean()) < 0.02
         assert not np.isin(drawn, values).any()
+
+
+class TestNeighbours:
+    @given(
+        st.lists(st.one_of(st.integers(-3, 3).map(float), st.floats(-1e6, 1e6)), min_size=1, max_size=40),
+        st.integers(2, 12),
+    )
+    def test_numbers_are_means_of_k_neighbours_in_the_same_order(self, numbers, k):
+        values = np.array(numbers)
+        averaged = average_neighbours(values, k)
+        order = np.argsort(values, kind="stable")
+        assert (np.diff(averaged[order]) >= -1e-9).all()
+        assert averaged.min() >= values.min()
+        assert averaged.max() <= values.max()
+        windows = [np.sort(values)[first:][:k].mean() for first in range(max(1, len(values) - k + 1))]
+        for number, found in zip(values, averaged, strict=True):
+            shared = (values == number).sum() >= k
+            assert found == number if shared else np.isclose(windows, found, rtol=1e-9, atol=1e-9).any()
+
+    @pytest.mark.parametrize(("averaged", "leaks"), [(True, False), (False, True)])
+    def test_a_drawn_number_is_that_of_a_member_no_more_often_than_of_an_outsider(self, averaged, leaks):
+        draw, gaps = np.random.default_rng(4), []
+        for _ in range(40):
+            members, outsiders = draw.integers(0, 20_000, (2, 1000)).astype(float)
+            numbers = average_neighbours(members, 20) if averaged else members
+            donors = Donors.of(numbers, np.zeros(1000, np.int64), 1)
+            drawn = donors.numbers(np.zeros(1000, np.int64), draw.random(1000)).round()
+            gaps.append(np.isin(drawn, members).mean() - np.isin(drawn, outsiders).mean())
+        assert (np.mean(gaps) > 4.0 * np.std(gaps) / np.sqrt(40)) == leaks
 
 
 class TestPieces:

@@ -82,6 +82,13 @@ def test_rows_that_are_drawn_already_may_be_drawn_from_simpler_counts(method, or
     assert all("in place of" not in one.change for one in tried)
 
 
+@pytest.mark.parametrize(("keep", "orders"), [(["mean(age)"], [2, 1]), (["mean(age)", "corr(age, weight)"], [2])])
+def test_a_relation_that_is_to_be_kept_is_never_given_up(keep, orders, start, schema):
+    kept = replace(start, trial=Trial(method=sf.Boxes(k=5, keep=keep)))
+    tried = [one for group in changes(kept, schema, (), 160) for one in group if "counts" in one.change]
+    assert [one.trial.method.order for one in tried] == orders
+
+
 def test_a_kept_column_is_never_left_out(start, schema, release):
     kept = replace(start, trial=Trial(method=sf.Boxes(k=5, keep=["mean(weight)"])))
     found = changes(kept, schema, blamed_columns(release), 160)

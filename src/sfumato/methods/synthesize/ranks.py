@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, Variable
+from sfumato.methods.synthesize.variables import (
+    Codes,
+    Donors,
+    Drawn,
+    Numbers,
+    Problem,
+    Sampler,
+    Variable,
+    average_neighbours,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,7 +111,8 @@ class RankMarginal:
     def of(cls, variable: Variable, problem: Problem, likeness: RowLikeness | None) -> RankMarginal:
         """Fit the distribution; nominal codes are put in the order that relates them most to the other variables."""
         if isinstance(variable, Numbers):
-            donors = Donors.of(variable.values[variable.known], np.zeros(int(variable.known.sum()), np.int64), 1)
+            known = average_neighbours(variable.values[variable.known], problem.k)
+            donors = Donors.of(known, np.zeros(len(known), np.int64), 1)
             return cls(None, np.empty(0), donors, _middle_ranks(variable.values))
         if variable.ordered:
             order = np.arange(variable.size)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler
+from sfumato.methods.synthesize.variables import Codes, Donors, Drawn, Numbers, Problem, Sampler, average_neighbours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,8 @@ def _bin_numbers(variable: Numbers, place: int, state: Codes | None, k: int) -> 
     codes = np.zeros(len(variable.values), np.int64) if state is None else state.values.copy()
     codes[variable.known] = states + bin_of
     size = states + len(edges) + 1
-    return CodedField(codes, size, variable.state, place, states, Donors.of(known, bin_of, len(edges) + 1))
+    donors = Donors.of(average_neighbours(known, k), bin_of, len(edges) + 1)
+    return CodedField(codes, size, variable.state, place, states, donors)
 
 
 def network(fields: Sequence[CodedField], order: int, k: int, cells: int) -> list[tuple[int, tuple[int, ...]]]:

@@ -25,6 +25,7 @@ from sfumato.methods.synthesize.variables import (
     Problem,
     Sampler,
     Variable,
+    average_neighbours,
     effective_values,
     own_values,
 )
@@ -216,7 +217,8 @@ def _step(problem: Problem, place: int, levels: Drawn, generator: np.random.Gene
     rows = np.flatnonzero(variable.known) if isinstance(variable, Numbers) else np.arange(problem.rows)
     wanted, before = variable.values[rows], [one[rows] for one in levels[:place]]
     if not before or len(rows) < 2 * k or not _can_be_learnt(wanted, variable):
-        return Step(variable, (), None, np.empty(0, np.int64), Donors.of(wanted, np.zeros(len(rows), np.int64), 1))
+        drawn = average_neighbours(variable.values[rows], k) if isinstance(variable, Numbers) else wanted
+        return Step(variable, (), None, np.empty(0, np.int64), Donors.of(drawn, np.zeros(len(rows), np.int64), 1))
     predictors = choose_predictors(problem.variables[:place], before, variable, wanted)
     tree = _tree(variable, k, _most_leaves(wanted, variable, problem.cells), int(generator.integers(2**31)))
     matrix = matrix_of(predictors, before)
