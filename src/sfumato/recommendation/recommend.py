@@ -182,12 +182,14 @@ def _test(opened: InspectedTable, choice: ChosenMethod, wanted: Preferences, sec
 
 
 def _groups(start: Change, fitted: FittedTable, choice: ChosenMethod, wanted: Preferences) -> Iterator[list[Change]]:
-    """Yield changes that a command can say: a column can only be left out of the file, and a given k stays."""
+    """Yield changes that a command can say: a column is only left out of the file; a given k or population stays."""
     blamed: Sequence[BlamedColumn] = ()
     with contextlib.suppress(SfumatoError):
         blamed = blamed_columns(try_release(choice.method, choice.options, fitted.table, fitted.schema))
+    given = [name for name in ("k", "population") if getattr(wanted, name) is not None]
+    stays = {name: choice.options[name] for name in given if name in choice.options}
     for group in changes(start, fitted.schema, blamed, fitted.table.rows):
-        asked = [one for one in group if wanted.k in (None, getattr(one.trial.method, "k", None))]
+        asked = [one for one in group if stays == {name: getattr(one.trial.method, name, None) for name in stays}]
         if asked and not group[0].trial.left_out:
             yield asked
 

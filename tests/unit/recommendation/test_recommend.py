@@ -188,6 +188,12 @@ class TestWhatIsRecommendedPasses:
         assert all("k = 7" in reason or "k =" not in reason for reason in found.reasons)
         assert found.options.get("k") == 7
 
+    def test_a_population_that_was_given_stays(self):
+        draw = np.random.default_rng(2)
+        table = {"age": draw.integers(18, 90, 300), "sex": draw.choice(["f", "m"], 300)}
+        found = sf.recommend(table, schema=dict.fromkeys(table, "quasi"), population=10**6)
+        assert found.options["population"] == 10**6
+
     def test_too_few_rows_are_not_tested(self):
         found = sf.recommend({"age": list(range(30))}, schema={"age": "quasi"})
         assert found.passed is None and found.verdict.startswith("Not tested: At least 20 rows")
