@@ -289,8 +289,9 @@ class Spearman(CorrelationTest):
     def examine(self, table: CountedBoxes, deadline: Deadline) -> TestFinding:
         boxes = table.meeting([self.first, self.second], self.condition)
         if not boxes.is_certain:
-            middle = stats.spearmanr(*boxes.midpoints.T).statistic
-            return TestFinding(float(middle), (-1.0, 1.0))
+            is_constant = (boxes.midpoints == boxes.midpoints[:1]).all(axis=0).any()
+            value = math.nan if is_constant else float(stats.spearmanr(*boxes.midpoints.T).statistic)
+            return TestFinding(value, (-1.0, 1.0))
         ends = [rank_ends(boxes.low[:, k], boxes.high[:, k], boxes.weight) for k in range(2)]
         low, high = (np.column_stack([one[end] for one in ends]) for end in range(2))
         ranks = CountedBoxes.make(("a", "b"), low, high, count=boxes.parts, weight=boxes.weight)

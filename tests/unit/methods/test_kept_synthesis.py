@@ -8,6 +8,7 @@ import pytest
 import sfumato as sf
 from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.synthesize.constraints import Tilt, features_of, measure_features, require_met
+from sfumato.methods.synthesize.max_entropy import NumbersGivenCodes
 from sfumato.sources.frames import as_table
 from sfumato.statistics.language import parse
 
@@ -151,3 +152,11 @@ def test_options_are_checked():
         sf.Synthesize(keep=["mean(age)"], columns=("age",))
     release = sf.Synthesize(keep=["mean(age)"]).release(people(300), schema=dict.fromkeys(people(), "quasi"))
     assert release.manifest.notes["statistics kept"] == ["mean(age)"]
+
+
+def test_numbers_of_more_columns_than_people_are_drawn_again_where_they_are_outside():
+    root = np.random.default_rng(1).normal(size=(6, 3))  # three people have at most three directions
+    normal = NumbersGivenCodes(np.zeros((1, 6)), root, np.full(6, -0.5), np.full(6, 0.5))
+    drawn = normal.draw(np.ones((40, 1)), np.random.default_rng(2))
+    assert drawn.shape == (40, 6)
+    assert (np.abs(drawn) <= 0.5).all()

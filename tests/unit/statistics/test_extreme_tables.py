@@ -105,3 +105,13 @@ def test_means_of_a_constant_differ_by_nothing_whatever_is_lost_to_rounding(heig
         assert found.low <= 0.0 <= found.high
         found = release.estimate(f'ratio(mean(h | {condition}), mean(h | s != "a"))')
         assert found.low <= 1.0 <= found.high
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("word", ["spearman", "kendall"])
+def test_ranks_of_equal_ranges_whose_members_are_not_known_have_no_correlation(word):
+    """The middles of the ranges are constant, although the numbers in them need not be."""
+    columns = {"x_low": np.ones(12), "x_high": np.full(12, 1.5), "y_low": np.ones(12), "y_high": np.arange(2.0, 14.0)}
+    found = sf.read_release(pa.table(columns)).estimate(f"{word}(x, y | x > 1.2)")
+    assert np.isnan(found.value)
+    assert (found.low, found.high) == (-1.0, 1.0)

@@ -214,7 +214,7 @@ class NumbersGivenCodes:
             outside = np.flatnonzero(((values < self.low) | (values > self.high)).any(axis=1))
             if not outside.size:
                 break
-            again = generator.standard_normal((outside.size, len(self.root)))
+            again = generator.standard_normal((outside.size, self.root.shape[1]))
             values[outside] = centre[outside] + again @ self.root.T
         return np.asarray(np.clip(values, self.low, self.high))
 
