@@ -330,7 +330,7 @@ def _recommend(request: Request, job: Job) -> Request:
         console.say(f"·   {reason}")
     chosen = {**recommended.options, **request.options}
     if "population" in chosen and "population" not in recommended.options:
-        console.say(f"·   the population is not needed by {recommended.method}, whose groups are those of the table.")
+        console.say(f"·   the population is not needed by {recommended.method}.")
         del chosen["population"]
     roles = [*request.roles, *(f"{name}={role}" for name, role in recommended.roles.items())]
     return replace(request, method=recommended.method, options=chosen, roles=roles)

@@ -261,9 +261,10 @@ def _is_more(value: Any, now: Any) -> bool:
 
 def _kept_columns(method: Method, schema: Schema) -> list[frozenset[str]]:
     """Return the columns of each statistic that is to be kept."""
-    kept: Any = getattr(method, "keep", None) or ()
+    kept = getattr(method, "keep", None)
+    statistics = kept if isinstance(kept, list | tuple) else ()  # that of pram is a probability
     every = [column.name for column in schema.columns]
-    return [frozenset(parse(one, names=every).columns) for one in ([kept] if isinstance(kept, str) else kept)]
+    return [frozenset(parse(one, names=every).columns) for one in statistics]
 
 
 def require_testable(fitted: FittedTable, holdout: float = HOLDOUT) -> None:

@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from tests.conformance.test_methods import options_of
 
 import sfumato as sf
 from sfumato.comparison.attempts import Trial
 from sfumato.errors import RequestError
+from sfumato.methods.base import METHODS, make_method, method_class
 from sfumato.recommendation.changes import Change, ImprovementStep, changes, find_passing, stronger
 from sfumato.recommendation.improve import AS_RELEASED, Improvement, _method_of
 from sfumato.report.distributions import blamed_columns
@@ -87,6 +89,12 @@ def test_a_relation_that_is_to_be_kept_is_never_given_up(keep, orders, start, sc
     kept = replace(start, trial=Trial(method=sf.Boxes(k=5, keep=keep)))
     tried = [one for group in changes(kept, schema, (), 160) for one in group if "counts" in one.change]
     assert [one.trial.method.order for one in tried] == orders
+
+
+def test_every_method_has_changes(schema, release):
+    for word in (one for one in METHODS if not method_class(one).is_private):
+        start = Change(trial=Trial(method=make_method(word, **options_of(word))), change=AS_RELEASED, is_first=True)
+        assert list(changes(start, schema, blamed_columns(release), 160)), word
 
 
 def test_a_kept_column_is_never_left_out(start, schema, release):
