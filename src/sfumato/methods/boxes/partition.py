@@ -59,7 +59,7 @@ def partition(
         return partition_by_trees(problem)
     whole = whole_space(problem.faces) if faces is not None and not median else np.empty((2, 0))
     splitter = functools.partial(_splitter, are_plain_hulls=faces is None and not axes.have_trees)
-    cutting = _Cutting(problem, protected, splitter, np.empty((rows if note_cuts else 0, 4)))
+    cutting = _Cutting(problem, protected, splitter, np.zeros((rows if note_cuts else 0, 4)))
     cores, least = os.cpu_count() or 1, problem.lookahead * k
     for enough in (max(rows // (SHARE * cores), least), max(NUMBERS // values.shape[1], least), 0):
         boxes = cutting.boxes
@@ -155,7 +155,7 @@ def _along_line(
     ordered = values[order]
     lower, upper = (ordered, ordered) if faces is None else line_faces(faces, axis, ordered)
     starts = np.concatenate([[0], cheapest_ends(lower, upper, weights[order].astype(np.float64), k)])
-    cuts = np.empty((len(order) if note_cuts else 0, 4))
+    cuts = np.zeros((len(order) if note_cuts else 0, 4))
     if note_cuts:
         note_line_cuts(ordered, starts, axis, cuts)
     return BoxPartition(order, starts, cuts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -35,6 +36,20 @@ def test_without_diversity_the_boxes_are_those_of_the_plain_kernel():
     assert (found.starts == np.append(np.flatnonzero(begins), 4000)).all()
     for first, last in pairwise(found.starts):
         assert set(found.order[first:last]) == set(order[first:last])
+
+
+@pytest.mark.parametrize("axes", [1, 3])
+def test_places_where_no_box_begins_have_a_cut_of_zeros(axes, monkeypatch):
+    """Their numbers are moved with those of the others, which warns if memory is left as it was found."""
+    values = np.random.default_rng(3).normal(size=(400, axes))
+    weights = np.ones(values.shape, dtype=np.float32)
+    unprotected = Protected(1, np.empty((400, 0)), np.empty(0), np.zeros(axes))
+    cut = partial(boxes.partition, values, weights, axes_of(values), k=5, protected=unprotected, median=False)
+    cut(note_cuts=True)  # kernels are compiled with the true np.empty
+    monkeypatch.setattr(np, "empty", lambda shape, dtype=np.float64: np.full(shape, 77, dtype=dtype))
+    found = cut(note_cuts=True)
+    assert not np.delete(found.cuts, found.starts[1:-1], axis=0).any()
+    assert found.cuts[found.starts[1:-1]].any()
 
 
 def test_the_distance_along_an_axis_is_epsilon_or_the_unit_of_its_values():
