@@ -60,6 +60,8 @@ def _install(folder: Path, python: Path, packages: list[str]) -> str:
         except subprocess.TimeoutExpired:
             return f"cannot be installed within {MINUTES:.0f} minutes"
         if ended.returncode:
-            last = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
-            return f"cannot be installed: {last[-1].removeprefix('ERROR: ')[:160]}"
+            last = [line for line in ended.stderr.splitlines() if line.lower().startswith("error: ")] or [
+                "error: pip failed"
+            ]
+            return f"cannot be installed: {last[-1][len('error: ') :][:160]}"
     return ""
