@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
+from datetime import timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -122,8 +126,63 @@ def test_a_writer_that_fails_half_way_leaves_the_old_release(folder, monkeypatch
         sf.Boxes(k=5, l=1).release(people(100), schema=ROLES, into=f"{folder}/out")
     assert stores.current_release(stores.Store.of(f"{folder}/out")) == before
     assert read_release(f"{folder}/out").table.rows == 400
-    files = stores.Store.of(f"{folder}/out/versions").files()
-    assert {one.path.split("/versions/")[1].split("/")[0] for one in files} == {before.split("/")[1]}
+    assert versions_in(stores.Store.of(f"{folder}/out")) == {before.split("/")[1]}
+
+
+KILLED = """
+import os, signal, sys
+from pyarrow import fs
+import pyarrow.parquet as pq
+import sfumato as sf
+from sfumato.sources import stores
+
+rows, url, disk, uploads = sys.argv[1:]
+if disk:
+    local = fs.SubTreeFileSystem(disk, fs.LocalFileSystem())
+    stores._open = lambda scheme, text: (local, text.partition("/")[2])
+upload, done = stores.Store.upload, []
+
+def upload_or_die(self, file, name):
+    if len(done) == int(uploads):
+        os.kill(os.getpid(), signal.SIGKILL)
+    done.append(name)
+    upload(self, file, name)
+
+def die(self, name, content):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+stores.Store.upload, stores.Store.replace = upload_or_die, die
+sf.Boxes(k=5, l=1).release(pq.read_table(rows), schema={"age": "quasi", "city": "quasi"}, into=url)
+"""
+
+
+@pytest.mark.parametrize("uploads", [0, 2, 99])  # 99: killed after all of them, when the new release should count
+def test_a_killed_writer_leaves_the_old_release_and_the_next_one_removes_its_files(
+    uploads, folder, tmp_path, monkeypatch
+):
+    sf.Boxes(k=5, l=1).release(people(), schema=ROLES, into=f"{folder}/out")
+    place = stores.Store.of(f"{folder}/out")
+    before = stores.current_release(place)
+    pq.write_table(people(100), tmp_path / "rows.parquet")
+    disk = str(tmp_path / "disk") if folder.startswith("hdfs") else ""
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "rows.parquet"), f"{folder}/out", disk, str(uploads)], check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert stores.current_release(place) == before
+    assert read_release(f"{folder}/out").table.rows == 400 and verify_bundle(f"{folder}/out").holds
+    left = versions_in(place)
+    assert len(left) == (1 if uploads == 0 else 2)
+    sf.Boxes(k=5, l=1).release(people(200), schema=ROLES, into=f"{folder}/out")
+    assert versions_in(place) - left and len(versions_in(place)) == len(left)  # the writer might still be at work
+    monkeypatch.setattr(stores, "ABANDONED", timedelta(0))
+    sf.Boxes(k=5, l=1).release(people(300), schema=ROLES, into=f"{folder}/out")
+    assert {f"versions/{one}" for one in versions_in(place)} == {stores.current_release(place)}
+    assert read_release(f"{folder}/out").table.rows == 300
+
+
+def versions_in(place: stores.Store) -> set[str]:
+    return {one.path.split("/versions/")[1].split("/")[0] for one in place.below("versions").files()}
 
 
 def test_on_the_command_line_and_without_credentials_anywhere(folder, tmp_path, capsys):

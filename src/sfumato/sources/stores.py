@@ -19,9 +19,9 @@ import os
 import posixpath
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,6 +40,7 @@ T = TypeVar("T")
 CURRENT = "current.json"  # names the folder of the release that counts
 VERSIONS = "versions"  # folder of the releases: the current one, and one that is being written
 PATIENCE = timedelta(seconds=20)  # for a store that does not answer
+ABANDONED = timedelta(days=1)  # age of files in VERSIONS that no writer can still be writing
 CHUNK = 1 << 24  # bytes that are copied at once
 FAILURES = {  # what libraries say → what it means
     r"ACCESS_DENIED|AccessDenied|403|Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch": "access denied",
@@ -60,7 +61,7 @@ class StoredFile:
 
     path: str
     size: int
-    changed: Any
+    changed: datetime | None  # None if the store does not tell
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +110,7 @@ class Store:
         else:
             infos = []
         there = (one for one in infos if one.type == fs.FileType.File)
-        return sorted((StoredFile(one.path, one.size, str(one.mtime)) for one in there), key=lambda one: one.path)
+        return sorted((StoredFile(one.path, one.size, one.mtime) for one in there), key=lambda one: one.path)
 
     def copy_to(self, file: str, target: Path) -> None:
         """Copy a file of the store to this machine."""
@@ -278,7 +279,8 @@ def current_release(store: Store) -> str | None:
 def publish(store: Store, names: Sequence[str], folder: Path) -> None:
     """Copy a bundle below a place of a store, make it the current release in one step, and remove the one before.
 
-    Files that a killed writer left are in a folder of their own, which nobody reads.
+    Files that a killed writer left are in a folder of their own, which nobody reads. It is removed when it is old: a
+    second release of the same people tells more than one.
     """
     before, version = current_release(store), f"{VERSIONS}/{secrets.token_hex(8)}"
     fresh = store.below(version)
@@ -290,6 +292,16 @@ def publish(store: Store, names: Sequence[str], folder: Path) -> None:
         with contextlib.suppress(SfumatoError):
             store.remove(version)
         raise
-    if before is not None:
-        with contextlib.suppress(SfumatoError):  # the new release is in place, whatever becomes of the old one
-            store.remove(before)
+    with contextlib.suppress(SfumatoError):  # the new release is in place, whatever becomes of the old ones
+        for name in {*_abandoned(store), *([before] if before else [])} - {version}:
+            store.remove(name)
+
+
+def _abandoned(store: Store) -> Iterator[str]:
+    """Yield the folders of releases in which nothing was written for a day."""
+    now, newest = datetime.now(UTC), dict[str, datetime]()
+    for file in store.below(VERSIONS).files():
+        name = file.path.removeprefix(f"{store.path}/{VERSIONS}/").partition("/")[0]
+        changed = file.changed or now
+        newest[name] = max(newest.get(name, changed), changed)
+    yield from (f"{VERSIONS}/{name}" for name, changed in newest.items() if now - changed > ABANDONED)
