@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
 import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -200,6 +202,22 @@ def test_on_the_command_line_and_without_credentials_anywhere(folder, tmp_path, 
 
 
 class TestRefusals:
+    def test_a_full_disk_of_this_machine_is_not_a_failure_of_the_store(self, folder, monkeypatch):
+        put(people(), f"{folder}/rows.parquet")
+        sf.Boxes(k=5, l=1).release(people(), schema=ROLES, into=f"{folder}/out")
+
+        def fill(self, *arguments, **options):
+            raise OSError(errno.ENOSPC, "No space left on device: 4711")
+
+        with monkeypatch.context() as disk:
+            disk.setattr(Path, "open", fill)
+            with pytest.raises(ReadError, match="no space left") as error:
+                sf.read(f"{folder}/rows.parquet")
+            assert "4711" not in str(error.value) and "must answer" not in str(error.value)
+            with pytest.raises(sf.SfumatoError, match="space"):
+                sf.Boxes(k=5, l=1).release(people(100), schema=ROLES, into=f"{folder}/out")
+        assert len(versions_in(stores.Store.of(f"{folder}/out"))) == 1
+
     def test_what_is_not_there_is_said_and_nothing_of_the_store_is_quoted(self, folder):
         for url in (f"{folder}/nothing.parquet", f"{folder}/rows/*.parquet"):
             with pytest.raises(ReadError) as refusal:

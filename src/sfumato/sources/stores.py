@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import fnmatch
 import glob
 import json
@@ -207,6 +208,12 @@ def _open(scheme: str, text: str) -> tuple[Any, str]:
 def _failure(name: str, error: Exception) -> SfumatoError:
     if isinstance(error, SfumatoError):
         return error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # of this machine: stores have none
+        return ReadError(
+            f"Files of the {name} store must have space on this machine.",
+            found="no space left",
+            fix="free space on the disk of temporary files, or another one by TMPDIR",
+        )
     text = str(error)
     if isinstance(error, NotImplementedError) or "NotImplemented" in type(error).__name__:
         return OptionError(
