@@ -26,7 +26,7 @@ def prepare(run: Run) -> None:
 
     rows, generator = IHIS // (50 if run.is_quick else 1), np.random.default_rng(5)
     columns = {
-        name: np.minimum(generator.geometric(3.0 / size, rows) - 1, size - 1).astype(np.int16)
+        name: np.minimum(generator.geometric(min(3.0 / size, 0.6), rows) - 1, size - 1).astype(np.int16)
         for name, size in DOMAINS.items()
     }
     pq.write_table(pa.table(columns), run.inputs / "ihis.parquet")
