@@ -79,7 +79,7 @@ def intruders(subject: MeasuredRelease) -> Iterator[Intruder]:
     quasi = tuple(name for name in subject.names if subject.quasi is not None and name in subject.quasi)
     if 0 < len(quasi) < len(subject.names):
         yield Intruder(f"the quasi-identifiers ({_list(quasi)})", quasi)
-    untouched = tuple(name for name in subject.names if name in subject.unaltered or _keeps_cells(subject, name))
+    untouched = subject.once(_find_untouched)
     if 0 < len(untouched) < len(subject.names) and untouched != quasi:
         yield Intruder(f"the columns that were not changed ({_list(untouched)})", untouched)
 
@@ -111,6 +111,10 @@ def worst_attempt(risks: Sequence[AttackRisk], p_values: NDArray[np.float64]) ->
     The p-values must be adjusted for the number of attempts: of many, one succeeds by chance.
     """
     return min(range(len(risks)), key=lambda one: (float(p_values[one]), -risks[one].value))
+
+
+def _find_untouched(subject: MeasuredRelease) -> tuple[str, ...]:
+    return tuple(name for name in subject.names if name in subject.unaltered or _keeps_cells(subject, name))
 
 
 def _keeps_cells(subject: MeasuredRelease, name: str) -> bool:
