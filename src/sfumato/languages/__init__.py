@@ -71,7 +71,9 @@ class Sentences:
     def _say_sentence(self, text: str) -> str:
         if text in self.catalogue:
             return self.catalogue[text]
-        return self._say_parts(text, text.split("; "), self.catalogue.get("; ", "; "), lambda one: self._find(one) or one)
+        return self._say_parts(
+            text, text.split("; "), self.catalogue.get("; ", "; "), lambda one: self._find(one) or one
+        )
 
     def _say_parts(self, text: str, parts: list[str], between: str, say: Callable[[str], str]) -> str:
         """Return the parts one by one where all are known, or where the whole is not."""

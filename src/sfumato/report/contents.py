@@ -183,7 +183,8 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
         if lost:
             yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed.{_ask(lost)}"
         elif mine:
-            yield f"{'The' if len(mine) == 1 else f'All {len(mine)}'} {family} test{'s' * (len(mine) != 1)} passed: {about}."
+            all_of = f"The {family} test" if len(mine) == 1 else f"All {len(mine)} {family} tests"
+            yield f"{all_of} passed: {about}."
     if not tested:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
 
