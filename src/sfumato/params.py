@@ -33,10 +33,22 @@ def is_finite(number: Any) -> bool:
         return False
 
 
+TYPES = ((bool, "yes or no"), (str, "a text"), (int, "a whole number"), (float, "a number"), (type(None), "nothing"))
+
+
+def type_in_words(value: Any) -> str:
+    """Return what a value is, for people who do not program; the name of a type that is none of the usual ones.
+
+    >>> type_in_words("five"), type_in_words(2.5), type_in_words({})
+    ('a text', 'a number', 'dict')
+    """
+    return next((words for kind, words in TYPES if isinstance(value, kind)), type(value).__name__)
+
+
 def require_int(value: Any, *, name: str, at_least: int | None = None, below: int | None = LARGEST) -> int:
     """Return the value if it is a whole number, not a boolean, at least ``at_least`` and below ``below``."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise OptionError(f"{name} must be a whole number.", found=type(value).__name__)
+        raise OptionError(f"{name} must be a whole number.", found=type_in_words(value))
     if below is not None and abs(int(value)) >= below:
         raise OptionError(f"{name} must be below 2⁶³.", found="a larger number")
     if at_least is not None and value < at_least:
@@ -47,7 +59,7 @@ def require_int(value: Any, *, name: str, at_least: int | None = None, below: in
 def require_number(value: Any, *, name: str, above: float | None = None, at_least: float | None = None) -> float:
     """Return the value as a float if it is finite and above (or at least) a bound; else raise."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not is_finite(value):
-        raise OptionError(f"{name} must be a finite number.", found=type(value).__name__)
+        raise OptionError(f"{name} must be a finite number.", found=type_in_words(value))
     number = float(value)
     if above is not None and not number > above:
         raise OptionError(f"{name} must be above {above:g}.", found=f"{number:g}")
@@ -79,7 +91,7 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
         near = get_close_matches(value, list(choices), n=1) if isinstance(value, str) else []
         raise OptionError(
             f"{name} must be one of {listed}.",
-            found=repr(value) if isinstance(value, str) else type(value).__name__,
+            found=repr(value) if isinstance(value, str) else type_in_words(value),
             fix=repr(near[0]) if near else None,
         )
     return value
@@ -88,14 +100,14 @@ def require_choice(value: Any, *, name: str, choices: Collection[str]) -> str:
 def require_list(value: object, name: str) -> None:
     """Raise unless the value of an option, such as statistics to keep, is a list or a tuple."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise OptionError(f"{name} must be a list.", found=type(value).__name__, fix="put it in square brackets")
+        raise OptionError(f"{name} must be a list.", found=type_in_words(value), fix="put it in square brackets")
 
 
 def require_names(value: Any, name: str) -> tuple[str, ...]:
     """Return the value as a tuple if it is a tuple or list of different strings; else raise."""
     if not isinstance(value, tuple | list) or not all(isinstance(one, str) for one in value):
         raise OptionError(
-            f"{name} must be a list of column names.", found=type(value).__name__, fix=f'for example {name}=("sex",)'
+            f"{name} must be a list of column names.", found=type_in_words(value), fix=f'for example {name}=("sex",)'
         )
     if len(set(value)) < len(value):
         raise OptionError(f"{name} must name different columns.", found="a name twice")
@@ -105,7 +117,7 @@ def require_names(value: Any, name: str) -> tuple[str, ...]:
 def require_name(value: Any, name: str) -> None:
     """Raise unless the value is the name of a column."""
     if not isinstance(value, str) or not value:
-        raise OptionError(f"{name} must be the name of a column.", found=type(value).__name__)
+        raise OptionError(f"{name} must be the name of a column.", found=type_in_words(value))
 
 
 class Range(Protocol):
@@ -191,7 +203,7 @@ class Flag:
 
     def check(self, value: Any, name: str) -> None:
         if not isinstance(value, bool):
-            raise OptionError(f"{name} must be True or False.", found=type(value).__name__)
+            raise OptionError(f"{name} must be True or False.", found=type_in_words(value))
 
     def describe(self, unit: str) -> str:
         return "True or False"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,47 @@ class TestAReportInGerman:
         assert "keine Rechtsberatung" in pack.page and "<b>X" not in pack.page
 
 
+ENGLISH_WORDS = re.compile(r"\b(?:the|is|are|were|with|that|they|each|rows|people|at most|at least|than|only|by)\b")
+CODE = re.compile(r"<code>.*?</code>|\"[^\"]*\"")
+
+
+def english_sentences(page: str, language: str) -> list[str]:
+    """Return what is still English in a page that was translated; code and words of options may be."""
+    told = spoken(translate_page(page, language))
+    return [text for text in told if ENGLISH_WORDS.search(CODE.sub("", text))]
+
+
+@pytest.fixture(scope="module")
+def assessed():
+    draw = np.random.default_rng(0)
+    table = {
+        "age": draw.integers(18, 90, 240),
+        "income": draw.lognormal(10, 1, 240).round(),
+        "ill": draw.choice(["a", "b", "c"], 240),
+    }
+    half, others = sf.split_holdout(table, 0.5)
+    release = sf.Boxes(k=5).release(half, schema={"age": "quasi", "income": "other", "ill": "sensitive"})
+    return replace(release, assessment=sf.assess(half, release, reference=others))
+
+
+@pytest.mark.parametrize("language", OTHERS)
+class TestAnAssessedRelease:
+    def test_no_sentence_stays_english(self, language, assessed):
+        from sfumato.report.html import Report
+
+        assert english_sentences(Report.of(assessed).page, language) == []
+
+    def test_the_control_is_english(self, language, assessed):
+        assert english_sentences("<p>Nobody translated that the rows are those of people.</p>", language) != []
+
+    def test_scores_and_papers_keep_their_numbers(self, language, assessed):
+        from sfumato.report.html import Report
+
+        page = translate_page(Report.of(assessed).page, language)
+        assert "arXiv 2509.03350" in page.replace("<wbr>", "")
+        assert "0,5" in page and sentences(language).numbers("quantile(x, 0.9) is 0.9") == "quantile(x, 0.9) is 0,9"
+
+
 class TestPartsInEnglish:
     def test_only_marked_parts_are_translated(self):
         page = '<p>privacy 0.5</p><div lang="en"><div>privacy</div><p>0.5</p></div><p>1.234 privacy</p>'
@@ -200,6 +242,13 @@ class TestSentences:
     def test_values_are_translated_and_escaped_text_stays(self):
         known = Sentences.of("de", {"{n} rows": "{n} Zeilen", "{rows} in {name}": "{rows} in {name}", "and": "und"})
         assert known.say("5 rows in a &lt;b&gt; and c") == "5 Zeilen in a &lt;b&gt; und c"
+
+    def test_sentences_and_clauses_are_told_one_by_one(self):
+        told = {"{n} of {rest}": "{n} von {rest}", "{n} of {m} failed.": "{n} von {m} nicht.", "They ask: {what}": "?"}
+        known = Sentences.of("fr", {**told, "{n} by chance": "{n} par hasard", "; ": " ; "})
+        assert known.say("6 of 19 failed. They ask: why") == "6 von 19 nicht. ?"
+        assert known.say("5 of 9 people; 0.1 by chance") == "5 von 9 people ; 0.1 par hasard"
+        assert known.say("neither is known; nor this") == "neither is known; nor this"
 
     def test_few_words_do_not_match_everything(self):
         assert sentences("de").say("half of the table was left out of all") == "half of the table was left out of all"

@@ -86,7 +86,10 @@ def environment() -> jinja2.Environment:
     return templates
 
 
-CODE = re.compile(r"--\w|\bin Python\b|\w=\S|\bsfumato \w|\w\(\)|\bNone\b|\bpip\b")  # words of programmers
+CODE = re.compile(  # words of programmers, and lines of schema files
+    r"--\w|\bin Python\b|\w=\S|\bsfumato \w|\w\(\)|\bNone\b|\bpip\b|\w\[|^\w+ = |= [\[{\"']"
+)
+INSIDE = re.compile(r" \([^()]*\)")  # how programmers write an advice
 COMMAND = re.compile(r";? `?sfumato \w+ [^.`]*`?(?= finds|\.|$)(?: finds out what is enough)?")  # with what it does
 
 
@@ -104,8 +107,13 @@ def plain_advice(fix: str | None) -> str:
 
     >>> plain_advice("--no-header or --header; in Python header=False; or give the names of the columns")
     'give the names of the columns'
+    >>> plain_advice("the role person for 'id' (--person id), so that promises count people")
+    "the role person for 'id', so that promises count people"
     """
-    parts = [part.strip().removeprefix("or ") for part in re.split(r";|, or ", fix or "")]
+    without = INSIDE.sub(lambda one: "" if CODE.search(one.group()) else one.group(), fix or "")
+    if not CODE.search(without):
+        return without
+    parts = [part.strip().removeprefix("or ") for part in re.split(r";|, or ", without)]
     return "; ".join(part for part in parts if part and not CODE.search(part))
 
 

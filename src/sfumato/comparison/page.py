@@ -259,7 +259,8 @@ def verdict(comparison: Comparison) -> str:
         return "No method could be placed on the map."
     promising = [row for row in best if row.guarantee and row.guarantee != "no guarantee"]
     tested = [row for row in best if row.passed]
-    parts = [f"{len(best)} of {len(comparison.rows)} trials are not beaten by another one: {_named(best)}."]
+    tried = f"{len(best)} of {len(comparison.rows)} trials are" if len(comparison.rows) > 1 else "1 trial is"
+    parts = [f"{tried} not beaten by another one: {_named(best)}."]
     parts.append(
         f"Of these, {_named(promising)} promise{'s' if len(promising) == 1 else ''} privacy."
         if promising

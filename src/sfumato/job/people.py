@@ -151,8 +151,9 @@ def require_people(repeated: Mapping[str, int]) -> None:
             "Every row must be another person, or a column must tell people apart: several rows of one person may "
             "otherwise be a group of their own.",
             found=", ".join(f"{count:,} values of {name!r} in several rows" for name, count in repeated.items()),
-            fix=f"--person {next(iter(repeated))} (in Python schema={{{next(iter(repeated))!r}: 'person'}}), so that "
-            "promises count people; or, if rows are to be counted, --rows-not-people (in Python rows_not_people=True)",
+            fix=f"the role person for {next(iter(repeated))!r} (--person {next(iter(repeated))}, in Python "
+            f"schema={{{next(iter(repeated))!r}: 'person'}}), so that promises count people; or say that rows are to "
+            "be counted (--rows-not-people, in Python rows_not_people=True)",
         )
 
 

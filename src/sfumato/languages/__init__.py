@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,10 @@ TAG = re.compile(r"(<[^>]+>)")
 SILENT = re.compile(r"<(style|pre|script)\b.*?</\1>", re.DOTALL)  # what no one reads as a sentence
 INLINE = re.compile(r"</?(?:code|wbr|b|a|span class=\"long\")\b")  # tags inside a sentence
 SPOKEN = re.compile(r"\b(data-label|aria-label|title)=\"([^\"]*)\"")  # attributes that are read
-NUMBER = re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.,]*\d)|(?<![\w.,])\d+\.\d+(?![\w.]*\d)")
+NUMBER = re.compile(
+    r"(?P<code><code>.*?</code>|\b\w+\([^()]*\)|\barXiv \S+)"
+    r"|(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.,]*\d)|(?<![\w.,])\d+\.\d+(?![\w.]*\d)"
+)
 LAST_NAME = re.compile(r" and (?=\S+$)")  # before the last of several names
 NAMES = frozenset(["name", "names", "column", "statistic", "worst", "x", "y", "recipient", "place", "file"])  # stay
 AMOUNTS = frozenset([*"nmklhetp", "share", "lost", "out", "all", "people", "alone", "broken", "drawn"])
@@ -57,12 +60,26 @@ class Sentences:
         return cls(language, catalogue, tuple((_longest(one), _pattern(one), catalogue[one]) for one in patterned))
 
     def say(self, text: str) -> str:
-        """Return a text in this language, sentence by sentence where it is not known as a whole."""
-        whole = self._find(text)
-        if whole is not None:
-            return whole
-        parts = SENTENCE_END.split(text)
-        return " ".join(self._find(part) or part for part in parts) if len(parts) > 1 else text
+        """Return a text in this language: by its sentences and their clauses if all are known, or else as a whole.
+
+        The parts come first, because a pattern of few words may match several sentences.
+        """
+        if text in self.catalogue:
+            return self.catalogue[text]
+        return self._say_parts(text, SENTENCE_END.split(text), " ", self._say_sentence)
+
+    def _say_sentence(self, text: str) -> str:
+        if text in self.catalogue:
+            return self.catalogue[text]
+        return self._say_parts(
+            text, text.split("; "), self.catalogue.get("; ", "; "), lambda one: self._find(one) or one
+        )
+
+    def _say_parts(self, text: str, parts: list[str], between: str, say: Callable[[str], str]) -> str:
+        """Return the parts one by one where all are known, or where the whole is not."""
+        told = [say(part) for part in parts]
+        whole = None if all(map(str.__ne__, told, parts)) else self._find(text)
+        return whole or (text if told == parts else between.join(told))
 
     def _find(self, text: str) -> str | None:
         if text in self.catalogue:
@@ -89,10 +106,10 @@ class Sentences:
         return told.replace(" and ", f" {self.catalogue.get('and', 'and')} ")
 
     def numbers(self, text: str) -> str:
-        """Return a text with its numbers as this language writes them.
+        """Return a text with its numbers as this language writes them; code and names of papers stay.
 
-        >>> Sentences("de", {}).numbers("1,234 rows, 0.5 on average; version 0.1.0")
-        '1.234 rows, 0,5 on average; version 0.1.0'
+        >>> Sentences("de", {}).numbers("1,234 rows, 0.5 on average; version 0.1.0; quantile(x, 0.9)")
+        '1.234 rows, 0,5 on average; version 0.1.0; quantile(x, 0.9)'
         >>> Sentences("fr", {}).numbers("1,234.5")
         '1\u202f234,5'
         """
@@ -100,7 +117,7 @@ class Sentences:
             return text
         thousands, decimals = MARKS[self.language]
         marks = str.maketrans({",": thousands, ".": decimals})
-        return NUMBER.sub(lambda one: one.group().translate(marks), text)
+        return NUMBER.sub(lambda one: one.group() if one["code"] else one.group().translate(marks), text)
 
 
 def _longest(sentence: str) -> str:
@@ -207,12 +224,9 @@ def _translate_piece(piece: str, known: Sentences) -> str:
 
 def _say_marked(text: str, known: Sentences) -> str:
     """Return a text with tags inside in this language; the table writes code between backquotes, and no line breaks."""
-    told = known.say(text)
-    if told != text or "<" not in text:
-        return told
     plain = BREAK.sub("", CODE.sub("`", text))
     told = known.say(plain)
-    return text if told == plain else QUOTED.sub(r"<code>\1</code>", told)
+    return known.say(text) if told == plain else QUOTED.sub(r"<code>\1</code>", told)
 
 
 def _escape(text: str) -> str:

@@ -183,7 +183,8 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
         if lost:
             yield f"{len(lost)} of {_count_of(len(mine), f'{family} test')} failed.{_ask(lost)}"
         elif mine:
-            yield f"All {_count_of(len(mine), f'{family} test')} passed: {about}."
+            all_of = f"The {family} test" if len(mine) == 1 else f"All {len(mine)} {family} tests"
+            yield f"{all_of} passed: {about}."
     if not tested:
         yield "Measures were taken, but none of them is a test: tests need people who are not in the table."
 
@@ -191,8 +192,9 @@ def _describe_tests(assessment: Assessment | None, manifest: Manifest) -> Iterat
 def _ask(failed: Sequence[Score]) -> str:
     """Return what failed tests ask, in plain words."""
     asked = list(dict.fromkeys(QUESTIONS[score.name][0] for score in failed if score.name in QUESTIONS))
-    more = f" {len(asked) - MOST_ASKED} more questions are under Risk." if len(asked) > MOST_ASKED else ""
-    return f" They ask: {' '.join(asked[:MOST_ASKED])}{more}" if asked else ""
+    more = len(asked) - MOST_ASKED
+    rest = f" {_count_of(more, 'more question')} {'is' if more == 1 else 'are'} under Risk." if more > 0 else ""
+    return f" They ask: {' '.join(asked[:MOST_ASKED])}{rest}" if asked else ""
 
 
 def _name_failed(assessment: Assessment | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tests.unit.app.texts_of_the_page import HOME, texts_of_errors, texts_of_the_methods, texts_of_the_page
 
 from sfumato.app.choices import Message
-from sfumato.app.rendering import GLOSSARY
+from sfumato.app.rendering import GLOSSARY, plain_advice
 from sfumato.app.texts import NAME, Texts, choose_language, languages, read_catalogue
 from sfumato.languages import sentences
 
@@ -52,6 +52,14 @@ class TestCatalogue:
         wanted = texts_of_errors("app", "errors.py", "params.py", "recommendation", "formats", "table")
         assert len(wanted) > 80
         assert sorted(text for text in wanted - COMMAND_LINE_ONLY if known._find(text) is None) == []
+
+    def test_advice_that_visitors_meet_is_told(self, file):
+        """The advice as the page shows it: without code, clause by clause."""
+        rooms = ("app", "errors.py", "formats", "table", "schema", "job/people.py", "sources/derived_columns.py")
+        shown = {plain_advice(text) for text in texts_of_errors(*rooms, told="fix")}
+        known, words = sentences(file.stem), re.compile(r"[a-z]{4,}")
+        assert len(shown) > 40
+        assert sorted(text for text in shown if words.search(text) and known.say(text) == text) == []
 
     def test_no_words_of_programs(self, file):
         told = [*read_catalogue(file).values(), *map(sentences(file.stem).say, texts_of_the_methods())]

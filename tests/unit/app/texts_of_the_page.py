@@ -51,15 +51,20 @@ def texts_of_the_methods() -> set[str]:
 ERRORS = {name for name, one in vars(sfumato.errors).items() if isinstance(one, type) and issubclass(one, Exception)}
 
 
-def texts_of_errors(*places: str) -> set[str]:
-    """What the errors say that rooms, or files, of the package raise; what is filled in is a number or a word."""
+def texts_of_errors(*places: str, told: str = "message") -> set[str]:
+    """What the errors say that rooms, or files, of the package raise; what is filled in is a number or a word.
+
+    ``told`` is the part of an error: its message, what was ``found``, or the ``fix``.
+    """
     found: set[str] = set()
     for place in places:
         start = HOME.parent / place
         for file in start.rglob("*.py") if start.is_dir() else [start]:
             for node in ast.walk(ast.parse(file.read_text())):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
-                    found |= set(filled_in(node.args[0])) if node.args else set()
+                    given = {"message": node.args[0]} if node.args else {}
+                    given |= {one.arg: one.value for one in node.keywords if one.arg}
+                    found |= set(filled_in(given[told])) if told in given else set()
     return found - {"7"}
 
 

@@ -98,7 +98,7 @@ class TestPage:
         page = self.page()
         assert not re.search(r"""(src|href)="[^#]|url\(|@import|<script""", page)
         assert "default-src 'none'" in page
-        for face in ("prefers-color-scheme: dark", "@media print", "max-width: 42rem"):
+        for face in ("prefers-color-scheme: dark", "@media print", "max-width: 50rem"):
             assert face in page
         assert len(page) < 100_000
 

@@ -80,6 +80,11 @@ class TestVerdict:
         assert found.tone == "good"
         assert any("1 of 1 utility test failed" in sentence for sentence in found.sentences)
 
+    def test_one_test_is_not_all_of_them(self, release):
+        passed = assessment(score("x", passed=True, family="utility"), score("linkability", passed=True))
+        found = " ".join(verdict(replace(release, assessment=passed)).sentences)
+        assert "The utility test passed: it differs" in found and "All 1" not in found
+
     def test_a_broken_promise_forbids_publication(self, release):
         broken = replace(release.manifest.findings[0], held=False)
         manifest = replace(release.manifest, findings=(broken, *release.manifest.findings[1:]))

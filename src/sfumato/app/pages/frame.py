@@ -24,7 +24,7 @@ from sfumato.errors import RequestError, SfumatoError
 PATIENCE = 0.4  # seconds that a page waits for its numbers before it shows progress
 LONG_WAIT = 60.0  # seconds that a form waits for the table to be looked at
 PAGE = re.compile(
-    r"/(open|open/preview|columns|column|tree|risks|statistics|method|run|runs|runs/\d+)"
+    r"/(open|open/preview|columns|column|tree|risks|records|statistics|method|lattice|run|runs|runs/\d+(/improve)?)"
 )  # addresses that show a page
 LARGEST_FORM = 8_000_000  # bytes: a tree of many values
 LONGEST_NUMBER = 18  # digits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any
@@ -30,14 +31,31 @@ from sfumato.app.tasks import Recommend, TableOverview
 from sfumato.errors import RequestError
 from sfumato.job.request import option_value
 from sfumato.methods.base import METHODS, Method, make_method, method_class
-from sfumato.params import Checked, Choice, Flag, NamedOption, OrNone, Range, Tabular, in_plain_words, options_of
+from sfumato.params import (
+    Checked,
+    Choice,
+    Flag,
+    NamedOption,
+    Number,
+    OrNone,
+    Probability,
+    Range,
+    Share,
+    Tabular,
+    Whole,
+    in_plain_words,
+    options_of,
+)
 from sfumato.recommendation.records import Recommendation
 from sfumato.report.reproduction import summary_of
 from sfumato.schema.columns import Role
 from sfumato.statistics.conditions import quote
 from sfumato.statistics.language import parse
+from sfumato.statistics.statistic import Statistic
+from sfumato.table.kinds import Kind
 
 FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
+DECIMAL = re.compile(r"-?\d+,\d+")  # a number as German and French write it
 FROM_STATISTICS = "keep"  # chosen on the page before
 
 
@@ -52,6 +70,7 @@ class OptionField:
     meaning: str
     range: str
     default: str
+    is_number: bool  # which the visitor reads and writes with the decimal mark of the language
     example: str  # how a value is written that is neither a number nor a word; otherwise empty
     first: bool
 
@@ -84,9 +103,9 @@ async def choose_method(request: Request) -> Response:
     """Choose a method with its options, or the recommended one."""
     form, visitor = await form_of(request), visitor_of(request)
     kind = method_class(form.one("method"))
-    advice: Recommendation | None = (await _ask_recommendation(request)).result
-    is_recommended = form.one("action") == "recommended" and advice is not None and advice.method == kind.name
-    given = advice.options if advice is not None and is_recommended else read_options(kind, form)
+    is_wanted = form.one("action") == "recommended"  # whoever chooses a method need not wait for advice
+    advice: Recommendation | None = (await _ask_recommendation(request)).result if is_wanted else None
+    given = advice.options if advice is not None and advice.method == kind.name else read_options(kind, form)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
@@ -138,6 +157,10 @@ def _inner(one: NamedOption) -> Range:
     return declared.range if isinstance(declared, OrNone) else declared
 
 
+def _is_number(one: NamedOption) -> bool:
+    return isinstance(_inner(one), Whole | Number | Share | Probability)
+
+
 def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     inner = _inner(one)
     empty = ("",) if isinstance(one.declared.range, OrNone) else ()
@@ -151,6 +174,7 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
         meaning=in_plain_words(one.declared.meaning),
         range=in_plain_words(one.declared.range.describe(one.declared.unit)),
         default=default,
+        is_number=_is_number(one),
         example='["…", "…"]' if isinstance(one.default, tuple | list) else "",
         first=one.is_required or one.name in FIRST or bool(one.declared.strengths),
     )
@@ -161,6 +185,7 @@ def read_options(kind: type[Method], form: Form) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for one in _offered_options(kind):
         text = form.one(f"option-{one.name}")
+        text = text.replace(",", ".") if _is_number(one) and DECIMAL.fullmatch(text) else text
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" not in form.fields or text == default:
             continue
@@ -271,9 +296,21 @@ async def change_statistics(request: Request) -> Response:
     keep, message = _change_keep(visitor.choices.keep, form, names)
     known = [column.name for column in found.schema.without(Role.IDENTIFIER).columns]
     for one in keep:  # here and not by the worker, which may be busy with a release for a long time
-        parse(one, names=known)
+        _require_numbers(parse(one, names=known), found)
     visitor.history.change(message, keep=keep)
     return redirect_to("/statistics")
+
+
+def _require_numbers(statistic: Statistic, found: TableOverview) -> None:
+    """Raise if a statistic is made of categories, which no method could keep: it would be refused steps later."""
+    kinds = {column.name: column.kind for column in found.inspection.columns}
+    others = [name for name in statistic.columns if not kinds[name].is_numeric and kinds[name] is not Kind.BOOLEAN]
+    if others and statistic.is_characteristic:
+        raise RequestError(
+            f"The columns of {statistic} must be numeric.",
+            found=", ".join(map(repr, others)),
+            fix="a column of numbers; or the number of rows with a certain value, such as count(x = 1)",
+        )
 
 
 def _change_keep(keep: tuple[str, ...], form: Form, names: dict[str, str]) -> tuple[tuple[str, ...], Message]:

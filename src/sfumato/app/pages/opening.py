@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,9 +249,7 @@ async def change_derived(request: Request) -> Response:
             raise RequestError("A derived column needs a column, and a name without backticks.")
         column = columns[chosen[0]]
         name = form.one("name") or (f"{column.name}_age" if form.one("function") == "years" else column.name)
-        rule = DerivedColumn(
-            name=name, function=form.one("function"), column=column.name, argument=form.one("argument")
-        )
+        rule = DerivedColumn(name=name, function=form.one("function"), column=column.name, argument=_argument(form))
         rules.append(str(DerivedColumn.of(str(rule))))
         if form.one("remove") and name != column.name:
             message = Message("{column} in place of {other}", {"column": name, "other": column.name})
@@ -262,6 +261,12 @@ async def change_derived(request: Request) -> Response:
         raise RequestError(trial.failure.message, found=trial.failure.found, fix=trial.failure.fix)
     visitor.reread(changed)
     return redirect_to("/columns")
+
+
+def _argument(form: Form) -> str:
+    """Return what a rule needs besides its column: the day of an age is today by default, as the field shows."""
+    given = form.one("argument")
+    return given or (datetime.date.today().isoformat() if form.one("function") == "years" else "")
 
 
 def _table_of(request: Request) -> tuple[Visitor, Source]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sfumato.app.pages.frame import ask_worker, render_page, show_progress, source_of, visitor_of
+from sfumato.app.pages.frame import (
+    ask_for_columns,
+    ask_worker,
+    columns_of,
+    render_page,
+    show_progress,
+    source_of,
+    visitor_of,
+)
 from sfumato.app.pages.method import chosen_size
 from sfumato.app.record_tasks import SMALLEST_K, FindRecords, MapAssociations
 
@@ -19,7 +27,11 @@ async def show_records(request: Request) -> Response:
     found = await ask_worker(request, task)
     if not found.is_over or found.failure is not None:
         return show_progress(request, found)
+    overview = await ask_for_columns(request)
+    if overview.state != "done":
+        return show_progress(request, overview)
     told = await ask_worker(request, MapAssociations(source=source, schema=choices.schema))
     if not told.is_over or told.failure is not None:
         return show_progress(request, told)
-    return render_page(request, "records.html.j2", found=found.result, told=told.result)
+    places = {column.name: place for place, column in enumerate(columns_of(overview).schema.columns)}
+    return render_page(request, "records.html.j2", found=found.result, told=told.result, places=places)

@@ -33,6 +33,7 @@ from sfumato.app.pages.frame import (
 from sfumato.app.pages.method import options_for
 from sfumato.app.projects import tree_files, write_project
 from sfumato.app.run_tasks import MakeRelease
+from sfumato.app.texts import languages
 from sfumato.app.visitors import Run, Visitor
 from sfumato.comparison.page import map_context
 from sfumato.errors import RequestError
@@ -176,7 +177,7 @@ async def send_state(request: Request) -> Response:
         {
             "over": job.is_over,
             "state": job.state,
-            "said": job.said[-12:],
+            "said": [languages()[visitor.language].say(line) for line in job.said[-12:]],
             "share": job.share,
             "seconds": round(job.elapsed, 1),
             "next": address,

@@ -146,7 +146,7 @@ async def show_column(request: Request) -> Response:
     others = [one.name for one in overview.schema.columns if one.name != column.name]
     return render_page(
         request, "column.html.j2", column=column, kind=kind, kinds=list(Kind), values=values, others=others,
-        position=place, role_name=ROLE_NAMES[column.role], days=DAYS,
+        position=place, names=ROLE_NAMES, meanings=MEANINGS, days=DAYS,
     )  # fmt: skip
 
 

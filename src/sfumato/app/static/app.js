@@ -74,7 +74,7 @@ async function show(address, isNew) {
 
 function place(page, address, isNew) {
   const top = scrollY;
-  for (const part of ["main", ".steps", ".topbar"]) {
+  for (const part of [".skip", "main", ".steps", ".topbar"]) {
     const here = document.querySelector(part), there = page.querySelector(part);
     if (here && there) here.replaceWith(there);
   }
@@ -120,7 +120,7 @@ function prepareProgress() {
     }
     list.replaceChildren(...now.said.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
     const line = now.said.at(-1) || "";
-    if (line && line !== last) { live.textContent = line; live.lang = "en"; last = line; }
+    if (line && line !== last) { live.textContent = line; last = line; }
     setTimeout(ask, EVERY);
   };
   setTimeout(ask, EVERY);

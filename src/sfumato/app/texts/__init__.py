@@ -54,6 +54,14 @@ class Texts:
         known = sentences(self.language)
         return known.numbers(known.say(str(text)))
 
+    def number(self, text: str) -> str:
+        """Return a number that is a text with the decimal mark of this language.
+
+        >>> Texts("en").number("0.5"), Texts("de").number("0.5")
+        ('0.5', '0,5')
+        """
+        return sentences(self.language).numbers(text)
+
     def count(self, number: int) -> str:
         """Return a whole number with separators of thousands.
 
