@@ -77,13 +77,16 @@ def test_no_released_row_is_impossible(people, kind):
 
 
 def test_people_who_are_said_to_be_impossible_are_not_drawn(people):
-    """A declaration that is wrong costs accuracy, and nothing breaks."""
-    never = ["age >= 50 and works = true"]
+    """A declaration that is wrong costs accuracy, and nothing breaks.
+
+    It is noticed if the pair of columns is measured, which is drawn: 5 of 150 releases did not warn.
+    """
+    method = sf.PrivateSynthesis(epsilon=4.0, never=["age >= 50 and works = true"])
     with pytest.warns(sf.SfumatoWarning, match="says to be impossible"):
-        release = sf.PrivateSynthesis(epsilon=4.0, never=never).release(people, schema=SCHEMA)
-    frame = release.to_pandas(midpoints=True)
-    assert not ((frame.age >= 50) & said(frame.works, True)).any()
-    assert 0.1 < (frame.age >= 50).mean() < 0.5  # 0.29 of those who were not said to be impossible
+        frames = [method.release(people, schema=SCHEMA).to_pandas(midpoints=True) for _ in range(4)]
+    for frame in frames:
+        assert not ((frame.age >= 50) & said(frame.works, True)).any()
+        assert 0.1 < (frame.age >= 50).mean() < 0.5  # 0.29 of those who were not said to be impossible
 
 
 def test_a_declaration_that_is_right_is_not_doubted(people):
