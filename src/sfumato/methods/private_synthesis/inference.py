@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_BY_NOISE = 60.0  # parameter that noise may need: a cell is missed by six standard deviations
 MOST = 20.0  # parameter that the search finds in its rounds, once the slack has grown
+FAR = 3.0  # times as far from a count as the parameters explain: the search was still on its way when its rounds ended
 MOST_STEPS = 6  # each with ten times the slack, if people were counted where zeros allow nobody
 SLACK = 0.1  # c: standard deviations of noise by which a cell may be missed for each unit of its parameter
 
@@ -140,12 +141,20 @@ class Dual:
         """Return the vector of these parameters."""
         return np.concatenate([one.ravel() for one in parameters]) / self.scales
 
+    def expected(self, calibrated: Calibrated) -> Array:
+        """Return the count of each cell that a model expects."""
+        return np.asarray(self.total * np.concatenate([one.ravel() for one in calibrated.marginals]))
+
+    def largest_miss(self, calibrated: Calibrated) -> float:
+        """Return by how many standard deviations of noise a model misses a count, at most."""
+        missed = np.abs(self.expected(calibrated) - self.counts)
+        return float((missed / (self.penalties / self.slack)).max(initial=0.0))
+
     def value_and_gradient(self, vector: Array) -> tuple[float, Array]:
         """Return the dual, per person, and its gradient."""
         parameters = self.split(vector)
         calibrated = self.model.calibrate(parameters)
-        natural = vector * self.scales
-        expected = self.total * np.concatenate([one.ravel() for one in calibrated.marginals])
+        natural, expected = vector * self.scales, self.expected(calibrated)
         value = (
             self.total * calibrated.log_partition
             - (natural * self.counts).sum()
@@ -189,7 +198,9 @@ def fit_model(
         dual = Dual(model, joined, total, slack * 10.0**step)
         found = minimize(dual.value_and_gradient, dual.join(first), rounds=rounds, tolerance=tolerance)
         parameters = dual.split(found.point)
-        if max(float(np.abs(one).max(initial=0.0)) for one in parameters) <= (MOST if step else MOST_BY_NOISE):
+        calibrated, most = model.calibrate(parameters), MOST if step else MOST_BY_NOISE
+        largest = max(float(np.abs(one).max(initial=0.0)) for one in parameters)
+        if largest <= most and dual.largest_miss(calibrated) <= FAR * dual.slack * most:
             break
         first = [np.zeros(one.counts.shape) for one in joined]
-    return Fitted(model.calibrate(parameters), dict(zip(cliques, parameters, strict=True)), total, dual.slack)
+    return Fitted(calibrated, dict(zip(cliques, parameters, strict=True)), total, dual.slack)
