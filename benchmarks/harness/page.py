@@ -63,7 +63,7 @@ def readme(text: str, history: Path = HISTORY) -> str:
 COMPARED = (
     ("Adult, 8 quasi-identifiers, k = 5", "adult_groups", "sfumato", ("anonypy", "anjana, 5 % suppressed"), "loss"),
     (
-        "Adult with trees, k = 5",
+        "Adult with trees, k = 5, granularity (ours releases sets of values, ARX nodes)",
         "adult_trees",
         "sfumato, sets",
         ("ARX 3.9.2, local recoding, its best setting",),
@@ -98,9 +98,9 @@ def compared(history: Path = HISTORY) -> str:
             continue
         records = _with_published(cases[name], newest[name]["contenders"])
         cells = [_summary(cases[name], records, one, figure) for one in (ours, *others)]
-        rows.append(
-            (title, f"**{cells[0]}**", "; ".join(f"{one}: {cell}" for one, cell in zip(others, cells[1:], strict=True)))
-        )
+        published = {one.name: " (published)" for one in cases[name].published}
+        told = [f"{one}{published.get(one, '')}: {cell}" for one, cell in zip(others, cells[1:], strict=True)]
+        rows.append((title, f"**{cells[0]}**", "; ".join(told)))
     if not rows:
         return "No full run has been measured yet.\n"
     said = _measured_on([newest[name] for _, name, *_ in COMPARED if name in newest])
