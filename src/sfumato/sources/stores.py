@@ -22,7 +22,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -305,10 +305,11 @@ def publish(store: Store, names: Sequence[str], folder: Path) -> None:
 
 
 def _abandoned(store: Store) -> Iterator[str]:
-    """Yield the folders of releases in which nothing was written for a day."""
-    now, newest = datetime.now(UTC), dict[str, datetime]()
+    """Yield the folders of releases in which nothing was written for a day, by the clock of the store."""
+    newest: dict[str, datetime] = {}
     for file in store.below(VERSIONS).files():
         name = file.path.removeprefix(f"{store.path}/{VERSIONS}/").partition("/")[0]
-        changed = file.changed or now
-        newest[name] = max(newest.get(name, changed), changed)
-    yield from (f"{VERSIONS}/{name}" for name, changed in newest.items() if now - changed > ABANDONED)
+        if file.changed is not None:
+            newest[name] = max(newest.get(name, file.changed), file.changed)
+    now = max(newest.values(), default=None)  # this writer has just written
+    yield from (f"{VERSIONS}/{name}" for name, changed in newest.items() if now and now - changed > ABANDONED)
