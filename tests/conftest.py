@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from sfumato import randomness
+from sfumato.methods import discrete_noise
+
 # The first call of a kernel compiles it, so no example has a deadline. The examples are the same on every run, so that
 # a change and not chance decides whether the tests pass; HYPOTHESIS_PROFILE=thorough draws new ones, and many more.
+# For the same reason a release without a seed draws from the name of its test, and with the profile from the system.
 settings.register_profile(
     "sfumato", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -23,6 +29,13 @@ settings.load_profile(PROFILE)
 if PROFILE == "sfumato":
     # Hypothesis also draws constants of the modules that are loaded so far: which, depends on the tests before
     providers.is_local_module_file = lambda path: False
+
+chance = random.Random()
+if PROFILE == "sfumato":
+    randomness.secrets = SimpleNamespace(randbits=chance.getrandbits)
+    for draw in vars(discrete_noise).values():
+        if "entropy" in (getattr(draw, "__kwdefaults__", None) or {}):
+            draw.__kwdefaults__["entropy"] = chance.randbytes
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DURATIONS = Path(__file__).with_name("durations.json")  # seconds of each test function, rewritten by `make durations`
@@ -47,6 +60,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for function, seconds in recorded.items():
         of_file[function.partition("::")[0]] += seconds
     items.sort(key=lambda item: -of_file[item.nodeid.partition("::")[0]])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> None:
+    chance.seed(f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', 0)}]")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    chance.seed(item.nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

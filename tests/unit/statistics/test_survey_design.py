@@ -295,7 +295,7 @@ class TestNotes:
         assert release.estimate("mean(y)").notes == ()
 
     def test_corrected_estimates_do_not_use_it_and_say_so(self):
-        release = sf.Noise(level=0.5).release(SURVEY, schema=schema_of("clusters"))
+        release = sf.Noise(level=0.5).release(SURVEY, schema=schema_of("clusters"), seed=1)
         assert "not used" in release.estimate("mean(y)", confidence=0.95).notes[-1]
         assert not release.estimate("mean(y)").notes
 
