@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sfumato.plan.plan import Evidence
 from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+from sfumato.table.table import Table, take_rows
 
 Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
 
@@ -28,13 +28,13 @@ def finish_rows(
     ``order`` and ``renumber`` must not depend on the seed of the release: whoever knew it could otherwise undo them and
     read the order of the original.
     """
-    rows = order.permutation(evidence.released.rows)
-    arrow = evidence.released.arrow.take(pa.array(rows))
+    arrow = evidence.released.arrow
     for name in numbered:
         groups = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
         numbers = pa.array(renumber(name, groups.astype(np.int64)))
         arrow = arrow.set_column(arrow.column_names.index(name), name, numbers)
-    released = with_original_types(Table(arrow, evidence.released.kinds), evidence.original)
+    rows = order.permutation(arrow.num_rows)
+    released = with_original_types(Table(take_rows(arrow, rows), evidence.released.kinds), evidence.original)
     return Evidence(cells_only(released), evidence.original, evidence.origin[rows])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.jit import jit
 
 
-@jit
+@jit(allocates=False)
 def select(keys, rows, position):
     """Reorder so that no key before ``position`` is above any key from there on (Hoare's selection)."""
     low, high = 0, len(keys)
@@ -36,7 +36,7 @@ def select(keys, rows, position):
             return
 
 
-@jit
+@jit(allocates=False)
 def sort(keys, rows):
     """Sort the keys, and the rows with them: a few by insertion, more by selection of medians."""
     if len(keys) > 24:
@@ -71,7 +71,7 @@ def total_of(numbers):
     return total
 
 
-@jit(plain=np.min)
+@jit(allocates=False, plain=np.min)
 def smallest(numbers):
     """Return the smallest of some numbers."""
     least = numbers[0]
@@ -80,7 +80,7 @@ def smallest(numbers):
     return least
 
 
-@jit(plain=np.max)
+@jit(allocates=False, plain=np.max)
 def largest(numbers):
     """Return the largest of some numbers."""
     most = numbers[0]
@@ -89,7 +89,7 @@ def largest(numbers):
     return most
 
 
-@jit(plain=np.copyto)
+@jit(allocates=False, plain=np.copyto)
 def copy_to(target, source):
     """Copy an array to another one of the same shape: an assignment is compiled together with its error messages."""
     for place in np.ndindex(source.shape):

@@ -13,16 +13,19 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
-from sfumato.risk.refinement_kernels import count_alone, split_groups
+from sfumato.machine import processors
+from sfumato.risk.refinement_kernels import count_alone, narrow, split_groups
 from sfumato.table.coding import Coded
 
 # A walk over sets of columns that visits every set after all its subsets and counts it from its parent's groups.
@@ -39,35 +42,70 @@ from sfumato.table.coding import Coded
 MOST_SETS = 2_000_000  # half an hour at a millisecond per set; a longer search must be limited by the user
 
 
+MANY_ROWS = 1 << 16  # fewer are split before a thread has begun
+
+
+class NarrowCodes(NamedTuple):
+    """A column as codes of a small type, 0 … size − 1."""
+
+    codes: NDArray[np.uint8] | NDArray[np.int32]
+    size: int
+
+    @classmethod
+    def of(cls, coded: Coded) -> NarrowCodes:
+        return cls(narrow(coded.codes, coded.size), coded.size)
+
+
 @dataclass(frozen=True, repr=False)
 class RowGroups:
     """Rows that are equal in some columns: the groups of two or more rows, and the number of unique wanted rows.
 
-    In a search about some rows (``wanted``), groups without a wanted row are left out.
+    In a search about some rows (``wanted``; empty: all), groups without a wanted row are left out.
     """
 
     rows: NDArray[np.int32]
     starts: NDArray[np.int64]
     alone: int
     wanted: NDArray[np.bool_]
+    side_by_side: Callable[..., Iterable[Any]] = map  # or that of a pool of threads
 
     @classmethod
-    def whole(cls, wanted: NDArray[np.bool_]) -> RowGroups:
+    def whole(cls, wanted: NDArray[np.bool_], side_by_side: Callable[..., Iterable[Any]] = map) -> RowGroups:
         """Return all rows as one group, the start of the walk, where no column is compared."""
-        if len(wanted) == 1:
-            return cls(np.zeros(0, np.int32), np.zeros(1, np.int64), int(wanted.sum()), wanted)
-        return cls(np.arange(len(wanted), dtype=np.int32), np.array([0, len(wanted)]), 0, wanted)
+        rows, some = len(wanted), wanted[:0] if wanted.all() else wanted
+        if rows == 1:
+            return cls(np.zeros(0, np.int32), np.zeros(1, np.int64), int(wanted.sum()), some)
+        return cls(np.arange(rows, dtype=np.int32), np.array([0, rows]), 0, some, side_by_side)
 
-    def split(self, coded: Coded) -> RowGroups:
+    def split(self, column: NarrowCodes) -> RowGroups:
         """Return these groups split by one more column."""
-        rows, starts, alone = split_groups(self.rows, self.starts, coded.codes, coded.size, self.wanted)
-        return RowGroups(rows, starts, self.alone + alone, self.wanted)
+        found = list(self.side_by_side(lambda part: split_groups(*part, *column, self.wanted), self._parts))
+        first = np.cumsum([0, *(len(rows) for rows, _, _ in found)])
+        starts = [begins[1:] + before for (_, begins, _), before in zip(found, first, strict=False)]
+        return replace(
+            self,
+            rows=np.concatenate([rows for rows, _, _ in found]),
+            starts=np.concatenate([np.zeros(1, np.int64), *starts]),
+            alone=self.alone + sum(alone for _, _, alone in found),
+        )
 
-    def alone_after(self, coded: Coded) -> int:
+    def alone_after(self, column: NarrowCodes) -> int:
         """Count the wanted rows that a split would make unique, without building the groups."""
-        return self.alone + int(count_alone(self.rows, self.starts, coded.codes, coded.size, self.wanted))
+        alone = self.side_by_side(lambda part: count_alone(*part, *column, self.wanted), self._parts)
+        return self.alone + int(sum(alone))
 
-    @property
+    @cached_property
+    def _parts(self) -> list[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+        """Whole groups with about as many rows for each processor, and where they begin; few rows are one part."""
+        if len(self.rows) < MANY_ROWS:
+            return [(self.rows, self.starts)]
+        ends = np.unique(np.searchsorted(self.starts, np.linspace(0, len(self.rows), processors() + 1))).tolist()
+        return [
+            (self.rows[self.starts[first] : self.starts[last]], self.starts[first : last + 1] - self.starts[first])
+            for first, last in pairwise(ends)
+        ]
+
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each group; groups of one row are last."""
         return np.append(np.diff(self.starts), np.ones(self.alone, np.int64))
@@ -75,6 +113,8 @@ class RowGroups:
     @property
     def asked(self) -> NDArray[np.int64]:
         """Number of wanted rows in each group, in the same order."""
+        if not len(self.wanted):
+            return self.sizes
         if len(self.rows):
             in_group = np.add.reduceat(self.wanted[self.rows], self.starts[:-1], dtype=np.int64)
         else:
@@ -87,7 +127,7 @@ class ColumnSet:
     """A set of columns on the walk; its groups are built from its parent's when they are first needed."""
 
     members: tuple[int, ...]
-    coded: Coded
+    column: NarrowCodes  # the newest of them
     parent: ColumnSet | RowGroups
     is_last: bool  # whether no larger set is built from this one
 
@@ -98,12 +138,12 @@ class ColumnSet:
     @cached_property
     def groups(self) -> RowGroups:
         """The groups of rows that are equal in all members."""
-        return self.parent_groups.split(self.coded)
+        return self.parent_groups.split(self.column)
 
     @property
     def alone(self) -> int:
         """Number of wanted rows whose combination of values is unique."""
-        return self.parent_groups.alone_after(self.coded) if self.is_last else self.groups.alone
+        return self.parent_groups.alone_after(self.column) if self.is_last else self.groups.alone
 
 
 def walk(
@@ -122,7 +162,7 @@ def walk(
     larger sets. With ``many_values_first`` the order is reversed, so that a set comes only after the subsets from which
     it is built. A walk that is ``limited`` raises an error after too many sets.
     """
-    visited = 0
+    visited, codes = 0, [NarrowCodes.of(column) for column in columns]
 
     def descend(members: tuple[int, ...], parent: ColumnSet | RowGroups, below: int) -> None:
         nonlocal visited
@@ -137,11 +177,12 @@ def walk(
                     found=f"{len(columns)} columns",
                     fix="a smaller max_size, fewer columns, or a time limit (seconds), which searches small sets first",
                 )
-            one = ColumnSet(larger, columns[number], parent, is_last=number == 0 or len(larger) == max_size)
+            one = ColumnSet(larger, codes[number], parent, is_last=number == 0 or len(larger) == max_size)
             if visit(one) and not one.is_last:
                 descend(larger, one, number)
 
-    descend((), RowGroups.whole(wanted), len(columns))
+    with ThreadPoolExecutor(processors()) as pool:
+        descend((), RowGroups.whole(wanted, pool.map), len(columns))
 
 
 def number_of_sets(columns: int, max_size: int) -> int:
@@ -305,10 +346,10 @@ def compile_kernels() -> None:
     """Compile the kernels of the walk, so that a time limit does not include it."""
     from sfumato.kernels.jit import always_compiled
 
-    pair = Coded(np.zeros(2, np.int32), pa.nulls(1))
     with always_compiled():
-        single = ColumnSet((0,), pair, RowGroups.whole(np.ones(2, dtype=bool)), is_last=False)
-        _ = single.groups.alone_after(pair)
+        for size in (2, 1 << 9):  # both types of codes
+            pair = NarrowCodes(narrow(np.zeros(2, np.int32), size), size)
+            RowGroups.whole(np.ones(2, dtype=bool)).split(pair).alone_after(pair)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -15,11 +16,13 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtra, TableError, printable
+from sfumato.machine import processors
 from sfumato.table.coding import Coded, ColumnCoding
 from sfumato.table.kinds import Kind, kind_of, to_plain_type, write_numbers
 
 __all__ = ["Coded", "Table"]
 
+MANY_ROWS = 100_000  # taking fewer ends before threads have begun
 LABEL = b"sfumato label"  # of a column, in the metadata of its Arrow field
 NULLABLE = {
     pa.int8(): "Int8",
@@ -184,7 +187,7 @@ class Table:
         positions : array of int
             Positions of rows, from 0. A position may occur several times.
         """
-        return Table(self.arrow.take(pa.array(positions)), self.kinds, self.labels)
+        return Table(take_rows(self.arrow, positions), self.kinds, self.labels)
 
     def parts(self, names: Sequence[str] | None = None) -> Iterator[Table]:
         """Yield the rows, or these columns of them, in parts that fit into memory: here one part with all rows."""
@@ -376,6 +379,16 @@ def _library(name: str) -> Any:
     except ImportError:
         pass
     raise MissingExtra(f"{name} is not installed.", fix=f"pip install {name}")
+
+
+def take_rows(arrow: pa.Table, positions: NDArray[np.integer[Any]]) -> pa.Table:
+    """Return these rows of a table, in this order; the columns of a large one are taken side by side."""
+    rows = pa.array(positions)
+    if len(rows) < MANY_ROWS:
+        return arrow.take(rows)
+    with ThreadPoolExecutor(processors()) as pool:
+        columns = list(pool.map(lambda column: column.take(rows), arrow.columns))
+    return pa.Table.from_arrays(columns, schema=arrow.schema)
 
 
 def chosen_within(chosen: NDArray[np.int64], start: int, rows: int) -> NDArray[np.int64]:

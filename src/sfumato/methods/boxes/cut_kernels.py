@@ -46,7 +46,7 @@ class CellFaces(NamedTuple):
 HULLS = CellFaces(np.zeros(1, np.int64), np.empty(0, np.int64), *(np.empty(0) for _ in range(5)))
 
 
-@jit
+@jit(allocates=False)
 def cut_faces(faces, axis, left, right):
     """Return the upper face of one side and the lower face of the other, given the values next to the cut."""
     first, last = faces.offset[axis], faces.offset[axis + 1]
@@ -59,6 +59,24 @@ def cut_faces(faces, axis, left, right):
         middle = np.searchsorted(support, 0.5 * left + 0.5 * right, side="right") - 1
         place = max(before, min(middle, np.searchsorted(support, right) - 1))
     return faces.upper[first + place], faces.lower[first + place + 1]
+
+
+@jit(forceinline=True, allocates=False)
+def may_cut(keys, k, position, is_set):
+    """Return whether to try a cut before ``position`` of the sorted keys: a multiple of k, or beside equal values."""
+    count = len(keys)
+    if position < k or count - position < k:
+        return False
+    if position % k == 0 or (count - position) % k == 0:
+        return True
+    before, after = keys[position - 1], keys[position]
+    if before == after:
+        return False
+    return (
+        is_set
+        or (position > 1 and keys[position - 2] == before)
+        or (position + 1 < count and keys[position + 1] == after)
+    )
 
 
 @jit
@@ -129,7 +147,7 @@ def cells(faces, values, order, starts, cuts, bounds):
 # Cells are therefore cut by splitting off one child after the other, the commonest first.
 
 
-@jit
+@jit(allocates=False)
 def children(trees, axis, keys, begins):
     """Write the places where a child of the covering node begins among the sorted ranks; return their number."""
     whole = covering_width(trees, axis, keys[0], keys[-1])
@@ -207,7 +225,7 @@ def child_gain(values, weights, trees, axis, rows, least):
     return saved / bits, low, high
 
 
-@jit
+@jit(allocates=False)
 def move_child_before(keys, rows, low, high):
     """Move the records with ranks from ``low`` to ``high`` to the front; return their number."""
     position = 0

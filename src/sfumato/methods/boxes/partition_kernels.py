@@ -29,6 +29,7 @@ from sfumato.methods.boxes.cut_kernels import (
     child_gain,
     commonest_first,
     cut_faces,
+    may_cut,
     move_child_before,
 )
 from sfumato.methods.boxes.tally_kernels import (
@@ -80,13 +81,13 @@ class PartitionProblem(NamedTuple):
     people: NDArray[np.int64] = NOBODY  # person of each record, if a box needs k people
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def is_category(problem, axis):
     """Return whether an axis is a set, or is cut by a tree."""
     return axis >= problem.values.shape[1] - len(problem.set_start) or has_tree(problem.trees, axis)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def is_apart(value, last, separation):
     """Return whether a value is above the last one by ``separation``, which 0.3 − 0.2 is not where it is 0.1.
 
@@ -116,7 +117,7 @@ def enough_people(problem, rows):
     return False
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def is_checked(problem):
     """Return whether a box needs more than k records: values that differ, or k people."""
     return len(problem.people) > 0 or (problem.l > 1 and problem.protected.shape[1] > 0)
@@ -154,6 +155,12 @@ def both_diverse(problem, rows, position):
 
 
 @jit
+def both_diverse_in_order(problem, rows, order, position):
+    """Return whether both sides of a cut of the rows in this order are diverse."""
+    return both_diverse(problem, rows[order], position)
+
+
+@jit(forceinline=True, allocates=False)
 def open_tally(tally, bits, bounds):
     """Remove all records; the widths are those of a cell with these bounds, if there are any."""
     clear(tally, bits)
@@ -216,7 +223,7 @@ def coarse_cut(problem, rows, keys, tally, bits, bounds):
     return median_cut(problem, rows, keys[:count]), chosen
 
 
-@jit
+@jit(allocates=False)
 def move_before(problem, rows, keys, axis, atom, above):
     """Move the records on the first side of a cut beside ``atom`` to the front; return their number."""
     is_set = axis >= problem.values.shape[1] - len(problem.set_start)
@@ -230,7 +237,7 @@ def move_before(problem, rows, keys, axis, atom, above):
     return position
 
 
-@jit
+@jit(allocates=False)
 def median_cut(problem, rows, keys):
     """Cut at the multiple of k nearest to the median, or at the nearest change of value if that splits equal values."""
     count, k = len(rows), problem.k
@@ -257,24 +264,6 @@ def median_cut(problem, rows, keys):
         select(keys, rows, moved)
         return moved
     return position
-
-
-@jit
-def may_cut(keys, k, position, is_set):
-    """Return whether to try a cut before ``position`` of the sorted keys: a multiple of k, or beside equal values."""
-    count = len(keys)
-    if position < k or count - position < k:
-        return False
-    if position % k == 0 or (count - position) % k == 0:
-        return True
-    before, after = keys[position - 1], keys[position]
-    if before == after:
-        return False
-    return (
-        is_set
-        or (position > 1 and keys[position - 2] == before)
-        or (position + 1 < count and keys[position + 1] == after)
-    )
 
 
 @jit
@@ -305,7 +294,7 @@ def _cut_along_with_arrays(problem, own, rows, local, order, keys, costs, tally,
     return at, best
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best):
     """Return position and cost of the best cut of the sorted records along an axis; position 0 if none is below."""
     values, weights, set_start, trees = own.values, own.weights, own.set_start, problem.trees
@@ -328,12 +317,12 @@ def cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best
         if is_cell:
             tally[LOW, local] = cut_faces(problem.faces, axis, keys[position - 1], keys[position])[1]
         cost = costs[position] + least_cost(tally, set_start, (count - position) // k, best - costs[position])
-        if cost < best and (not checked or both_diverse(problem, rows[order], position)):
+        if cost < best and (not checked or both_diverse_in_order(problem, rows, order, position)):
             best, at = cost, position
     return at, best
 
 
-@jit(plain=_cut_along_with_arrays)
+@jit(forceinline=True, allocates=False, plain=_cut_along_with_arrays)
 def cut_along(problem, own, rows, local, order, keys, costs, tally, bits, best):
     """Return position and cost of the best cut of the sorted records along an axis; position 0 if none is below."""
     return cut_in_turn(problem, own, rows, local, order, keys, costs, tally, bits, best)
@@ -346,16 +335,29 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
     open_tally(tally, bits, bounds)
     add_all(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, rows)
     pressures = pressures_of(tally, problem.set_start)
-    tried = leading(pressures, LEADING)
     own = active_axes(problem, rows, pressures, bounds)
+    orders = np.empty((2, count), np.int64)
     tally = np.empty((ROWS, len(own.axis)))
-    order, best_order = np.arange(count), np.arange(count)
+    at, chosen = best_cut(problem, own, rows, leading(pressures, LEADING), orders, keys, costs, tally, bits)
+    if chosen >= 0:
+        for place in range(count):
+            best_rows[place] = rows[orders[1, place]]
+        copy_to(rows, best_rows)
+    return at, chosen
+
+
+@jit(allocates=False)
+def best_cut(problem, own, rows, tried, orders, keys, costs, tally, bits):
+    """Write the order of the rows by the best cut to ``orders[1]``; return its position and axis, −1 if none helps."""
+    order, best_order = orders[0], orders[1]
+    for place in range(len(order)):
+        order[place] = place
     best, chosen, at = np.inf, -1, 0
     for local in range(len(own.axis)):
         axis = own.axis[local]
         if not tried[axis]:
             continue
-        for place in range(count):
+        for place in range(len(order)):
             keys[place] = own.values[order[place], local]
         sort(keys, order)
         if has_tree(problem.trees, axis):
@@ -364,10 +366,6 @@ def fine_cut(problem, rows, keys, costs, best_rows, tally, bits, bounds):
         if position > 0:
             best, chosen, at = cost, axis, position
             copy_to(best_order, order)
-    if chosen >= 0:
-        for place in range(count):
-            best_rows[place] = rows[best_order[place]]
-        copy_to(rows, best_rows)
     return at, chosen
 
 
@@ -427,7 +425,7 @@ def divided(problem, rows, bounds, position, axis):
     return below, above
 
 
-@jit
+@jit(allocates=False)
 def beside(problem, rows, position, axis):
     """Return the largest value before a cut and the smallest after it."""
     left, right = -np.inf, np.inf
@@ -438,7 +436,7 @@ def beside(problem, rows, position, axis):
     return left, right
 
 
-@jit
+@jit(allocates=False)
 def note_cut(problem, rows, cuts, first, last, position, axis):
     """Record a cut half-way between the two sides."""
     left, right = beside(problem, rows, position, axis)

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import copy_to
-from sfumato.methods.boxes.cut_kernels import cut_faces, sort_along
+from sfumato.methods.boxes.cut_kernels import cut_faces, may_cut, sort_along
 from sfumato.methods.boxes.partition_kernels import (
     PartitionProblem,
     both_diverse,
     divided,
     is_category,
-    may_cut,
     note_cut,
     open_tally,
 )

@@ -44,13 +44,13 @@ def trees_of(steps: Sequence[NDArray[np.float64] | None]) -> Trees:
     return Trees(start.astype(np.int64), np.stack(rows))
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def has_tree(trees, axis):
     """Return whether an axis is cut by a tree."""
     return axis < len(trees.start) and trees.start[axis] >= 0
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def covering_width(trees, axis, low, high):
     """Return the width of the lowest node that covers the ranks from ``low`` to ``high``."""
     first, gaps = trees.start[axis] + int(low), int(high) - int(low)
@@ -81,7 +81,7 @@ ROWS = 7
 LEADING = 16  # axes with the largest pressures, the only ones along which a small cell is cut
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def clear(tally, bits):
     """Remove all records."""
     tally[LOW] = np.inf
@@ -119,7 +119,7 @@ def _add_with_arrays(tally, bits, values, weights, set_start, trees, row):
 
 
 # inlined, because a call would count references to the arrays of the trees, which takes longer than the work
-@jit(forceinline=True, plain=_add_with_arrays)
+@jit(forceinline=True, allocates=False, plain=_add_with_arrays)
 def add(tally, bits, values, weights, set_start, trees, row):
     """Add one record. Along an axis with a tree, the records extend from 0 to the width of their covering node."""
     numbers = values.shape[1] - len(set_start)
@@ -160,7 +160,7 @@ def _add_all_with_arrays(tally, bits, values, weights, set_start, trees, rows):
                 tally[MEMBERS, numbers + place] += 1.0
 
 
-@jit(plain=_add_all_with_arrays)
+@jit(allocates=False, plain=_add_all_with_arrays)
 def add_all(tally, bits, values, weights, set_start, trees, rows):
     """Add some records."""
     for row in rows:
@@ -204,7 +204,7 @@ def _cut_to_level(total, ordered, log_product):
     return rest + axes * level
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def add_rank(tally, trees, axis, rank):
     """Add the rank of one record along an axis with a tree."""
     if rank < tally[FIRST, axis] or rank > tally[LAST, axis]:
@@ -214,7 +214,7 @@ def add_rank(tally, trees, axis, rank):
         tally[HIGH, axis] = covering_width(trees, axis, tally[FIRST, axis], tally[LAST, axis])
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def width(tally, set_start, axis):
     """Return the width of the records along an axis."""
     if axis >= tally.shape[1] - len(set_start):
@@ -222,7 +222,7 @@ def width(tally, set_start, axis):
     return tally[HIGH, axis] - tally[LOW, axis]
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def cost(tally, set_start):
     """Return the cost of one box around the records: Σ_i (Σ a_i) · width_i."""
     total = 0.0
@@ -256,7 +256,7 @@ def leading(pressures, most):
     return marked
 
 
-@jit
+@jit(forceinline=True, allocates=False)
 def least_cost(tally, set_start, boxes, limit):
     """Return the smallest Σ s_i / c_i with Π c_i = boxes and c_i ≥ 1: the cost of ``boxes`` boxes for pressures s_i.
 
@@ -273,38 +273,47 @@ def least_cost(tally, set_start, boxes, limit):
         tally[PRESSURE, axis] = pressure
         total += pressure
         largest_pressure = max(largest_pressure, pressure)
-    log_product = -math.log(float(boxes))
-    if total + log_product * largest_pressure >= limit:
+    if total - math.log(float(boxes)) * largest_pressure >= limit:
         return np.inf
-    least, rest, pressure = total, total, largest_pressure
-    for cut in range(1, min(tally.shape[1], LEADING) + 1):
-        if pressure <= 0.0:
-            break
-        log_product += math.log(pressure)
+    if largest_pressure <= 0.0:
+        return total
+    product, rest, cut = 1.0 / boxes, total, 0
+    pressure = move_largest(tally[PRESSURE], cut)
+    while True:
+        product *= pressure / largest_pressure
         rest -= pressure
-        level = math.exp(log_product / cut)
-        least = rest + cut * level
-        pressure = next_largest(tally[PRESSURE], pressure)
-        if level >= pressure:
-            break
-    return least
+        cut += 1
+        pressure = move_largest(tally[PRESSURE], cut)
+        if cut == LEADING or is_level_above(product, pressure / largest_pressure, cut):
+            return rest + cut * largest_pressure * math.exp(math.log(product) / cut)
 
 
-@jit
-def next_largest(pressures, largest_pressure):
-    """Remove the largest of some pressures, and return the next one."""
-    following, is_removed = 0.0, False
-    for axis in range(len(pressures)):
-        if not is_removed and pressures[axis] == largest_pressure:
-            pressures[axis], is_removed = -1.0, True
-        following = max(following, pressures[axis])
-    return following
+@jit(forceinline=True, allocates=False)
+def is_level_above(product, pressure, cut):
+    """Return whether product^(1 ÷ cut) is at least a pressure, without a root; both are shares of the largest one."""
+    power = 1.0
+    for _ in range(cut):
+        power *= pressure
+    return product >= power
+
+
+@jit(forceinline=True, allocates=False)
+def move_largest(pressures, place):
+    """Exchange the largest of the pressures from a place on with the one at this place, and return it; 0 if none."""
+    if place == len(pressures):
+        return 0.0
+    at, most = place, pressures[place]
+    for axis in range(place + 1, len(pressures)):
+        if pressures[axis] > most:
+            at, most = axis, pressures[axis]
+    pressures[at], pressures[place] = pressures[place], most
+    return most
 
 
 # Cuts beside an atom: a value that many records share. One side then has no width and uses little of the budget.
 
 
-@jit
+@jit(allocates=False)
 def entropy(share):
     """Return the bits that a cut into ``share`` and 1 − ``share`` uses of the budget of log2(records ÷ k) bits."""
     return -(share * math.log2(share) + (1.0 - share) * math.log2(1.0 - share))
@@ -332,7 +341,7 @@ def commonest(keys):
     return value, best
 
 
-@jit
+@jit(allocates=False)
 def point_mass_gains(values, weights, set_start, tally, axis, rows, atom):
     """Return the cost saved per bit by a cut below ``atom`` and by one above it; for categories, around it and 0."""
     is_set = axis >= values.shape[1] - len(set_start)
