@@ -8,7 +8,10 @@ from harness.case import Case, Contender, Figure, Goal, Run
 
 K = 5
 WIDE = 10
-CUTTING = "five sixths of the time choose cuts, looking several cuts ahead; nothing was tried yet"
+CUTTING = (
+    "six tenths of the time choose cuts, looking several cuts ahead; their inner loops count no references to arrays any "
+    "more, which halved them; sorting each axis once for all cuts ahead was not tried"
+)
 
 
 def prepare(run: Run) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.kernels.jit import jit
+from sfumato.machine import processors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,24 +38,28 @@ def inside_counts(
     ``owners`` is the person of each point, as numbers from 0. ``allowed[c, cell, category]`` says which categories of
     column c a cell contains. NaN, on either side, fits always.
     """
-    people = int(owners.max(initial=-1)) + 1
-    found = FittingPeople(np.zeros(len(low), dtype=np.int64), np.zeros(people, dtype=np.int64))
-    order = np.argsort(numbers.T, axis=1)
-    _count(
+    people, order = int(owners.max(initial=-1)) + 1, np.argsort(numbers.T, axis=1)
+    points = (
         np.ascontiguousarray(numbers),
         order,
         np.take_along_axis(numbers.T, order, axis=1),
         np.ascontiguousarray(categories, dtype=np.int32),
-        np.ascontiguousarray(low),
-        np.ascontiguousarray(high),
-        np.ascontiguousarray(cells, dtype=np.int32),
         np.ascontiguousarray(allowed),
         np.ascontiguousarray(owners, dtype=np.int64),
-        np.full(people, -1, dtype=np.int64),
-        found.in_box,
-        found.fewest,
     )
-    return found
+
+    def count(first: int, last: int) -> FittingPeople:
+        some = (np.ascontiguousarray(one[first:last]) for one in (low, high, cells.astype(np.int32)))
+        found = FittingPeople(np.zeros(last - first, dtype=np.int64), np.zeros(people, dtype=np.int64))
+        _count(*points, *some, np.full(people, -1, dtype=np.int64), found.in_box, found.fewest)
+        return found
+
+    ends = np.linspace(0, len(low), processors() + 1).astype(np.int64).tolist()
+    with ThreadPoolExecutor(processors()) as pool:
+        parts = list(pool.map(count, ends[:-1], ends[1:]))
+    fewest = np.stack([np.where(part.fewest == 0, np.iinfo(np.int64).max, part.fewest) for part in parts]).min(axis=0)
+    fewest[fewest == np.iinfo(np.int64).max] = 0
+    return FittingPeople(np.concatenate([part.in_box for part in parts]), fewest)
 
 
 @jit
@@ -73,8 +79,8 @@ def _fewest(ordered, low, high):
     return best, first, last
 
 
-@jit(work=lambda numbers, *others: 0.02 * len(others[3]) * numbers.size)
-def _count(numbers, order, ordered, categories, low, high, cells, allowed, owners, last_box, counts, fewest):
+@jit(work=lambda numbers, *others: 0.02 * len(others[5]) * numbers.size)
+def _count(numbers, order, ordered, categories, allowed, owners, low, high, cells, last_box, counts, fewest):
     for box in range(len(low)):
         axis, first, last = _fewest(ordered, low[box], high[box])
         for place in range(first, last):
