@@ -9,8 +9,8 @@ from harness.case import Case, Contender, Figure, Goal, Run
 K = 5
 WIDE = 10
 CUTTING = (
-    "six tenths of the time choose cuts, looking several cuts ahead; their inner loops count no references to arrays any "
-    "more, which halved them; sorting each axis once for all cuts ahead was not tried"
+    "six tenths of the time choose cuts, looking several cuts ahead; their inner loops no longer count references to "
+    "arrays, which halved them; sorting each axis once for all cuts ahead was not tried"
 )
 
 

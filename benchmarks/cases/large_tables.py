@@ -130,8 +130,8 @@ CASE = Case(
             of="assess, 100,000 × 19",
             figure="wall",
             limit=15.0,
-            said="16 measures one after the other, most of them on one core; nearest neighbours take a third, isolation a "
-            "quarter; columns that were not changed are looked for once, and boxes counted on all cores",
+            said="16 measures in turn, most of them on one core: nearest neighbours take a third, isolation "
+            "a quarter; columns that were not changed are looked for once, and boxes counted on all cores",
         ),
         Goal(
             of="quasi-identifiers, 455,316 × 19",
