@@ -79,7 +79,7 @@ class RowGroups:
 
     def split(self, column: NarrowCodes) -> RowGroups:
         """Return these groups split by one more column."""
-        found = list(self.side_by_side(lambda part: split_groups(*part, *column, self.wanted), self._parts))
+        found = self._in_parts(lambda part: split_groups(*part, *column, self.wanted))
         first = np.cumsum([0, *(len(rows) for rows, _, _ in found)])
         starts = [begins[1:] + before for (_, begins, _), before in zip(found, first, strict=False)]
         return replace(
@@ -91,8 +91,11 @@ class RowGroups:
 
     def alone_after(self, column: NarrowCodes) -> int:
         """Count the wanted rows that a split would make unique, without building the groups."""
-        alone = self.side_by_side(lambda part: count_alone(*part, *column, self.wanted), self._parts)
-        return self.alone + int(sum(alone))
+        return self.alone + int(sum(self._in_parts(lambda part: count_alone(*part, *column, self.wanted))))
+
+    def _in_parts(self, work: Callable[[Any], Any]) -> list[Any]:
+        """Do the work for each part of the groups: side by side, or here if there is only one."""
+        return [work(self._parts[0])] if len(self._parts) == 1 else list(self.side_by_side(work, self._parts))
 
     @cached_property
     def _parts(self) -> list[tuple[NDArray[np.int32], NDArray[np.int64]]]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
+from sfumato.kernels.jit import always_compiled
 from sfumato.methods.boxes import cut_kernels as faces
 from sfumato.methods.boxes import partition_kernels as kernel
 from sfumato.methods.boxes import tally_kernels as covering
@@ -224,6 +225,30 @@ def test_the_least_cost_of_many_axes_cuts_the_leading_ones():
     leading = problem_of(np.vstack([np.zeros(16), pressures[:16] / 2.0]))
     expected = tally.least_cost(tally_of(leading, [0, 1]), leading.set_start, 8, np.inf) + pressures[16:].sum()
     assert found == pytest.approx(expected)
+
+
+def test_the_least_costs_of_many_rows_are_those_of_each_to_the_last_bit():
+    """Else a table that is cut by Python would have other boxes than one that is cut by compiled code."""
+    draw = np.random.default_rng(6)
+    for axes in (1, 2, 3, 9, 16, 17, 30):
+        widths = draw.lognormal(sigma=2.0, size=(60, axes)) * draw.integers(0, 3, (60, axes))
+        boxes = draw.integers(1, 40, 60)
+        problems = [problem_of(np.vstack([np.zeros(axes), row])) for row in widths]
+        running = [tally_of(problem, [0, 1]) for problem in problems]
+        pressures = np.array([one[tally.WEIGHT] * (one[tally.HIGH] - one[tally.LOW]) for one in running])
+        found = tally.least_costs(pressures, boxes)
+        for cost, one, count in zip(found, running, boxes.tolist(), strict=True):
+            assert cost == tally.least_cost(one, problems[0].set_start, count, np.inf)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_width_that_is_infinite_is_no_place_outside_of_an_array(compiled):
+    kernel = tally.least_cost if compiled else tally.least_cost.plain
+    with np.errstate(all="ignore"), always_compiled():
+        problem = problem_of(np.array([[-1e308, 0.0, 1.0], [1e308, 2.0, 5.0]]))
+        running = tally_of(problem, [0, 1])
+        assert not np.isfinite(kernel(running, problem.set_start, 8, np.inf))
+    assert running[tally.WEIGHT].tolist() == [2.0, 2.0, 2.0]
 
 
 @given(keys=arrays(np.float64, st.integers(1, 60), elements=st.sampled_from([-1.0, 0.0, -0.0, 2.0, 3.0, 7.5])))

@@ -186,22 +186,21 @@ def least_costs(pressures, boxes):
     ranked = -np.sort(-pressures, axis=1)[:, :LEADING]
     found = []
     for total, ordered, count in zip(totals.tolist(), ranked.tolist(), boxes.tolist(), strict=True):
-        found.append(total if count <= 1 else _cut_to_level(total, ordered, -math.log(float(count))))
+        found.append(total if count <= 1 else _cut_to_level(total, ordered, count))
     return np.array(found)
 
 
-def _cut_to_level(total, ordered, log_product):
+def _cut_to_level(total, ordered, boxes):
     """Return the cost of boxes for pressures in decreasing order, as :func:`least_cost` does."""
-    rest, level, axes = total, 0.0, len(ordered)
-    for cut, pressure in enumerate(ordered):
-        if pressure <= 0.0:
-            return rest + cut * level
-        log_product += math.log(pressure)
+    if ordered[0] <= 0.0:
+        return total
+    product, rest, most = 1.0 / boxes, total, len(ordered)
+    for cut, pressure in enumerate(ordered, start=1):
+        product *= pressure / ordered[0]
         rest -= pressure
-        level = math.exp(log_product / (cut + 1))
-        if cut + 1 == axes or level >= ordered[cut + 1]:
-            return rest + (cut + 1) * level
-    return rest + axes * level
+        if cut == most or is_level_above(product, ordered[cut] / ordered[0], cut):
+            return rest + cut * ordered[0] * math.exp(math.log(product) / cut)
+    return total
 
 
 @jit(forceinline=True, allocates=False)
@@ -277,15 +276,15 @@ def least_cost(tally, set_start, boxes, limit):
         return np.inf
     if largest_pressure <= 0.0:
         return total
-    product, rest, cut = 1.0 / boxes, total, 0
-    pressure = move_largest(tally[PRESSURE], cut)
-    while True:
+    product, rest, most = 1.0 / boxes, total, min(tally.shape[1], LEADING)
+    pressure = move_largest(tally[PRESSURE], 0)
+    for cut in range(1, most + 1):
         product *= pressure / largest_pressure
         rest -= pressure
-        cut += 1
         pressure = move_largest(tally[PRESSURE], cut)
-        if cut == LEADING or is_level_above(product, pressure / largest_pressure, cut):
+        if cut == most or is_level_above(product, pressure / largest_pressure, cut):
             return rest + cut * largest_pressure * math.exp(math.log(product) / cut)
+    return total
 
 
 @jit(forceinline=True, allocates=False)
