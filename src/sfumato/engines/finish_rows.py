@@ -31,7 +31,8 @@ def finish_rows(
     arrow = evidence.released.arrow
     for name in numbered:
         groups = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
-        numbers = pa.array(renumber(name, groups.astype(np.int64)))
+        shuffled = order.permutation(int(groups.max(initial=-1)) + 1)[groups]  # they appear in the order of their rows
+        numbers = pa.array(renumber(name, shuffled))
         arrow = arrow.set_column(arrow.column_names.index(name), name, numbers)
     rows = order.permutation(arrow.num_rows)
     released = with_original_types(Table(take_rows(arrow, rows), evidence.released.kinds), evidence.original)

@@ -81,7 +81,7 @@ class RowGroups:
         """Return these groups split by one more column."""
         found = self._in_parts(lambda part: split_groups(*part, *column, self.wanted))
         first = np.cumsum([0, *(len(rows) for rows, _, _ in found)])
-        starts = [begins[1:] + before for (_, begins, _), before in zip(found, first, strict=False)]
+        starts = [begins[1:] + before for (_, begins, _), before in zip(found, first[:-1], strict=True)]
         return replace(
             self,
             rows=np.concatenate([rows for rows, _, _ in found]),

@@ -47,10 +47,11 @@ def inside_counts(
         np.ascontiguousarray(allowed),
         np.ascontiguousarray(owners, dtype=np.int64),
     )
+    boxes = (np.ascontiguousarray(low), np.ascontiguousarray(high), np.ascontiguousarray(cells, dtype=np.int32))
 
     def count(first: int, last: int) -> FittingPeople:
-        some = (np.ascontiguousarray(one[first:last]) for one in (low, high, cells.astype(np.int32)))
         found = FittingPeople(np.zeros(last - first, dtype=np.int64), np.zeros(people, dtype=np.int64))
+        some = (one[first:last] for one in boxes)
         _count(*points, *some, np.full(people, -1, dtype=np.int64), found.in_box, found.fewest)
         return found
 

@@ -199,8 +199,8 @@ def _cut_to_level(total, ordered, boxes):
         product *= pressure / ordered[0]
         rest -= pressure
         if cut == most or is_level_above(product, ordered[cut] / ordered[0], cut):
-            return rest + cut * ordered[0] * math.exp(math.log(product) / cut)
-    return total
+            break
+    return rest + cut * ordered[0] * math.exp(math.log(product) / cut)
 
 
 @jit(forceinline=True, allocates=False)
@@ -283,8 +283,8 @@ def least_cost(tally, set_start, boxes, limit):
         rest -= pressure
         pressure = move_largest(tally[PRESSURE], cut)
         if cut == most or is_level_above(product, pressure / largest_pressure, cut):
-            return rest + cut * largest_pressure * math.exp(math.log(product) / cut)
-    return total
+            break
+    return rest + cut * largest_pressure * math.exp(math.log(product) / cut)
 
 
 @jit(forceinline=True, allocates=False)
