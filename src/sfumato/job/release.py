@@ -393,8 +393,9 @@ def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verifie
     released = work.released.kinds
     known, quasi = [column.name for column in schema.columns], schema.names(Role.QUASI)
     covered = {original_name(name, released, known) for claim in plan.claims for name in claim.protects}
-    exposed = [name for name in quasi if name in verified.unaltered and name not in covered]
-    safe = [name for name in quasi if name not in released or name in verified.altered or name in covered]
+    unaltered, altered = set(verified.unaltered), set(verified.altered)
+    exposed = [name for name in quasi if name in unaltered and name not in covered]
+    safe = [name for name in quasi if name not in released or name in altered or name in covered]
     if exposed and not safe:
         raise CannotRelease(
             "Quasi-identifiers must not be released unaltered without a promise that hides people in groups.",

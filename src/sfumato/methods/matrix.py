@@ -236,7 +236,7 @@ def matrix_setup(
         raise CannotRelease("At least one column must remain to be released.", found="none")
     sample = survey.sample.table.select(names)
     numeric = [name for name in names if sample.kinds[name].is_numeric]
-    others = [name for name in names if name not in numeric]
+    others = [name for name in names if not sample.kinds[name].is_numeric]
     answers = survey.ask(
         [*(FactsOf(name) for name in numeric), *(DistinctIn(name, at_most=CATEGORIES) for name in others)]
     )
@@ -265,7 +265,8 @@ def matrix_setup(
 
 def _require_free(setup: MatrixSetup) -> None:
     """Raise if a column has the name of one that would hold probabilities."""
-    taken = sum(name in setup.encoder.names for names in setup.distributions.values() for name in names)
+    used = set(setup.encoder.names)
+    taken = sum(name in used for names in setup.distributions.values() for name in names)
     if taken:
         raise CannotRelease(
             'The names of columns of probabilities, such as "city=Ulm", must not be in use.',

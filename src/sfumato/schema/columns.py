@@ -221,8 +221,8 @@ def matches(pattern: str, name: str) -> bool:
 
 def expand_patterns(columns: Sequence[Column], names: Sequence[str]) -> dict[str, Column]:
     """Return the columns of a table that patterns stand for, by name; patterns that match nothing are left out."""
-    exact = {column.name for column in columns if column.name in names}
-    patterns = [column for column in columns if column.name not in names and is_pattern(column.name)]
+    exact = {column.name for column in columns} & set(names)
+    patterns = [column for column in columns if column.name not in exact and is_pattern(column.name)]
     first = {name: next((one for one in patterns if matches(one.name, name)), None) for name in names}
     return {name: replace(one, name=name) for name, one in first.items() if one is not None and name not in exact}
 

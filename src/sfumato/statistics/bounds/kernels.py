@@ -43,7 +43,7 @@ def _walk(first, second):
     return side_first, side_second, column, sign
 
 
-@jit
+@jit(allocates=False)
 def _best(low, high, g, first, second, side_first, side_second, column, sign):
     """Return the largest L₁·L₂ on box g, L₂ at that point, and the side and the share of the side where it is."""
     n = sign.size
@@ -72,7 +72,7 @@ def _best(low, high, g, first, second, side_first, side_second, column, sign):
     return best, best_second, best_side, best_share
 
 
-@jit
+@jit(allocates=False)
 def _coordinate(low, high, g, side, column, sign, best_side, best_share):
     """Return the coordinate of the column of a side of the first half, at the best point of box g."""
     n = sign.size

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,7 @@ Tangent = tuple[float, float]
 MAX_CELLS = 120
 PATIENCE = 8  # number of cuts without much gain before the search stops
 MAX_ROUNDS = 40  # largest number of evaluations of the ends of a cell
+MANY_BOXES = 20_000  # from which the two ends of a cell are evaluated side by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +120,13 @@ def _bound_cell(
 
     def evaluate(multiplier: float) -> Tangent:
         first = minus_constant(pair.first, multiplier)
-        tangents = (problem.largest(first, second, pair.offset) for second in ends)
+        tangents = each_end(lambda second: problem.largest(first, second, pair.offset), ends)
         value, slope = max(tangents, key=lambda tangent: tangent[0])
         return value, -float(slope[0])
 
-    bound, best = minimise_on_a_line(evaluate, gamma, max((high - low) / 2.0, 1e-9), enough, deadline, rounds)
+    with ThreadPoolExecutor(len(ends)) as pool:
+        each_end = pool.map if len(problem.weight) >= MANY_BOXES else map
+        bound, best = minimise_on_a_line(evaluate, gamma, max((high - low) / 2.0, 1e-9), enough, deadline, rounds)
     return _Cell(-bound, low, high, best)
 
 
