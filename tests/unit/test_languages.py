@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato import errors
 from sfumato.languages import (
     INLINE,
     SENTENCE_END,
@@ -262,3 +264,37 @@ class TestSentences:
         assert (
             translate_page("<p>privacy</p>", "en") == "<p>privacy</p>" and translate_lines("privacy", "en") == "privacy"
         )
+
+
+def error_texts() -> dict[str, str]:
+    """Return what errors and warnings of the package say, with examples in their placeholders, and where they are."""
+    kinds = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)}
+    texts: dict[str, str] = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {*kinds, "warn"}:
+                parts = [*node.args[:1], *(one.value for one in node.keywords if one.arg in ("found", "fix"))]
+                branches = [
+                    one for part in parts for one in (getattr(part, "body", part), getattr(part, "orelse", part))
+                ]
+                texts |= {text: f"{file.name}:{node.lineno}" for one in branches if (text := example_of(one))}
+    return texts
+
+
+def example_of(node: ast.AST) -> str:
+    """Return a text with an example for each value, which is a number where it has a format; empty if it is no text."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.FormattedValue):
+        return "'x'" if node.conversion == ord("r") else "7" if node.format_spec or "len(" in ast.unparse(node) else "x"
+    return "".join(map(example_of, node.values)) if isinstance(node, ast.JoinedStr) else ""
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_no_error_stays_english(language):
+    known, texts = sentences(language), error_texts()
+    assert len(texts) > 1000, "they are found"
+    words = {text: re.findall(r"\b[a-z]{2,}\b", CODE.sub("", text)) for text in texts if "in Python" not in text}
+    spoken_ones = [text for text in words if len(words[text]) > 4]
+    assert {text: texts[text] for text in spoken_ones if known.say(text) == text} == {}
+    assert known.say("Nobody translated that the rows are those of people.").startswith("Nobody")

@@ -28,6 +28,7 @@ def compare(
         metavar="DIR",
         help="Count also who fits a person in this earlier release and in each new one; repeatable.",
     ),
+    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the map: en, de or fr."),
     jobs: int | None = typer.Option(
         None, "--jobs", min=1, metavar="N", help="Processes; one per processor by default."
     ),
@@ -51,6 +52,7 @@ def compare(
 
     chosen = None if methods is None else list(split_names(methods))
     trials_of(chosen, strengths)  # validate before the table is read
+    options.require_language(language)
     require_folder(out)
     fitted = options.job_of(file, reading, place, schema=roles.given).fitted
     options.say_roles(fitted.schema)
@@ -58,7 +60,15 @@ def compare(
     console.say_compiling()
     try:
         result = comparing.compare(
-            fitted, chosen, strengths=strengths, holdout=holdout, earlier=earlier, into=out, jobs=jobs, seed=seed
+            fitted,
+            chosen,
+            strengths=strengths,
+            holdout=holdout,
+            earlier=earlier,
+            into=out,
+            language=language,
+            jobs=jobs,
+            seed=seed,
         )
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, or a signal to end
         console.say("· interrupted; the same command goes on where it stopped")

@@ -38,6 +38,7 @@ def improve(
     from sfumato.release.bundle import require_target
 
     require_target(out)
+    options.require_language(language)
     console.say_progress("sfumato")
     console.say_compiling()
     project = _project(release)
@@ -98,6 +99,7 @@ def optimize(
 
     RiskLimit.parse(risk)
     require_target(out)
+    options.require_language(language)
     fitted = options.job_of(file, reading, place, schema=roles.given).fitted
     options.say_roles(fitted.schema)
     console.say_compiling()

@@ -13,7 +13,9 @@ import typer
 from sfumato.cli import console
 from sfumato.errors import OptionError
 from sfumato.job.request import READING, Reading, option_value, schema_of, source_of, split_names
+from sfumato.languages import languages
 from sfumato.methods.command_flags import COMMAND_FLAGS
+from sfumato.params import require_choice
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
@@ -258,6 +260,11 @@ def job_of(
 
     chosen = {"engine": "memory"} if engine is None else vars(engine)
     return Job.of(source_of(file, reading.given, **vars(place)), schema=schema, **chosen)
+
+
+def require_language(code: str) -> None:
+    """Raise unless reports can be written in a language."""
+    require_choice(code, name="--language", choices=languages())
 
 
 def say_roles(schema: Schema) -> None:

@@ -16,8 +16,9 @@ from sfumato.comparison.records import ComparedMethod, Comparison, decimals
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.formats.raw_files import is_unfinished, write_whole
 from sfumato.job.job import Job, read_earlier
+from sfumato.languages import ENGLISH, languages, translate_page
 from sfumato.machine import processors
-from sfumato.params import require_int, require_probability
+from sfumato.params import require_choice, require_int, require_probability
 from sfumato.release.target import resolve_folder
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.table.groups import row_keys
@@ -127,6 +128,7 @@ def compare(
     holdout: float = HOLDOUT,
     earlier: Sequence[Release | str | Path] = (),
     into: str | Path | None = None,
+    language: str = ENGLISH,
     jobs: int | None = None,
     seed: int | None = None,
 ) -> Comparison:
@@ -156,6 +158,8 @@ def compare(
     into : path, optional
         Folder for ``comparison.json``, ``report.html`` with the map, and a file per finished trial: a comparison that
         was interrupted goes on there. None of these files contains a cell. Default: nothing is written.
+    language : {"en", "de", "fr"}, default "en"
+        Language of ``report.html``.
     jobs : int, optional
         Number of processes. Default: one per processor.
     seed : int, optional
@@ -182,6 +186,7 @@ def compare(
     """
     require_probability(holdout, name="holdout")
     jobs = processors() if jobs is None else require_int(jobs, name="jobs", at_least=1)
+    require_choice(language, name="language", choices=languages())
     trials = trials_of(methods, strengths)
     if into is not None:
         require_folder(into)
@@ -205,7 +210,7 @@ def compare(
     if folder is not None:
         from sfumato.comparison.page import render
 
-        folder.finish({RESULT: result.to_json(), REPORT: render(result)})
+        folder.finish({RESULT: result.to_json(), REPORT: translate_page(render(result), language)})
     return result
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 ENGLISH = "en"
 MARKS = {"de": (".", ","), "fr": ("\u202f", ",")}  # between thousands, and before decimals: 1.234,5 and 1 234,5
+SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009](?=\d)")  # that people type between thousands
 PLACE = re.compile(r"\\\{(\w+)\\\}")  # an escaped placeholder
 TAG = re.compile(r"(<[^>]+>)")
 SILENT = re.compile(r"<(style|pre|script)\b.*?</\1>", re.DOTALL)  # what no one reads as a sentence
@@ -118,6 +119,23 @@ class Sentences:
         thousands, decimals = MARKS[self.language]
         marks = str.maketrans({",": thousands, ".": decimals})
         return NUMBER.sub(lambda one: one.group() if one["code"] else one.group().translate(marks), text)
+
+    def read_number(self, text: str) -> str:
+        """Return a number that people of this language typed as Python writes it; other texts stay as they are.
+
+        A comma that cannot stand between thousands is a decimal mark in every language.
+
+        >>> [Sentences("de", {}).read_number(text) for text in ("1.000", "1,5", "0.25", "1.234,5")]
+        ['1000', '1.5', '0.25', '1234.5']
+        >>> [Sentences("en", {}).read_number(text) for text in ("1,000", "1,5", "0.25", "nearest")]
+        ['1000', '1.5', '0.25', 'nearest']
+        """
+        thousands, decimals = MARKS.get(self.language, (",", "."))
+        plain = SPACES.sub("\u202f", text)
+        for mark in (thousands, "\u202f"):
+            if re.fullmatch(rf"-?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:{re.escape(decimals)}\d+)?", plain):
+                return plain.replace(mark, "").replace(decimals, ".")
+        return text.replace(",", ".") if re.fullmatch(r"-?\d+,\d+", text) else text
 
 
 def _longest(sentence: str) -> str:

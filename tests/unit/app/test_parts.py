@@ -257,3 +257,16 @@ class TestOptionFields:
         fields = fields_of(method_class("noise"), chosen)
         form = Form({f"option-{one.name}": [one.value] for one in fields})
         assert read_options(method_class("noise"), form) == chosen
+
+    @pytest.mark.parametrize(
+        ("language", "numbers"),
+        [
+            ("en", {"0.5": 0.5, "0,5": 0.5, "1.000": 1.0, "1,000": 1000}),
+            ("de", {"0.5": 0.5, "0,5": 0.5, "1.000": 1000, "1,000": 1.0, "1.234.567,5": 1234567.5}),
+            ("fr", {"0.5": 0.5, "0,5": 0.5, "1.000": 1.0, "1 000,5": 1000.5}),
+        ],
+    )
+    def test_numbers_are_read_as_the_language_writes_them(self, language, numbers):
+        forms = {text: Form({"option-level": [text]}) for text in numbers}
+        read = {text: read_options(method_class("noise"), form, language)["level"] for text, form in forms.items()}
+        assert read == numbers

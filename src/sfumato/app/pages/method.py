@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any
@@ -30,6 +29,7 @@ from sfumato.app.record_tasks import SMALLEST_K, LatticeView, WalkLattice
 from sfumato.app.tasks import Recommend, TableOverview
 from sfumato.errors import RequestError
 from sfumato.job.request import option_value
+from sfumato.languages import ENGLISH, sentences
 from sfumato.methods.base import METHODS, Method, make_method, method_class
 from sfumato.params import (
     Checked,
@@ -55,7 +55,6 @@ from sfumato.statistics.statistic import Statistic
 from sfumato.table.kinds import Kind
 
 FIRST = ("k", "l", "population", "beta", "level", "epsilon", "kind", "search", "suppress")  # seen at once
-DECIMAL = re.compile(r"-?\d+,\d+")  # a number as German and French write it
 FROM_STATISTICS = "keep"  # chosen on the page before
 
 
@@ -105,7 +104,8 @@ async def choose_method(request: Request) -> Response:
     kind = method_class(form.one("method"))
     is_wanted = form.one("action") == "recommended"  # whoever chooses a method need not wait for advice
     advice: Recommendation | None = (await _ask_recommendation(request)).result if is_wanted else None
-    given = advice.options if advice is not None and advice.method == kind.name else read_options(kind, form)
+    typed = read_options(kind, form, visitor.language)
+    given = advice.options if advice is not None and advice.method == kind.name else typed
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
@@ -180,12 +180,12 @@ def _field(one: NamedOption, given: Mapping[str, Any]) -> OptionField:
     )
 
 
-def read_options(kind: type[Method], form: Form) -> dict[str, Any]:
-    """Return the options of a form that differ from their defaults."""
+def read_options(kind: type[Method], form: Form, language: str = ENGLISH) -> dict[str, Any]:
+    """Return the options of a form that differ from their defaults; numbers are written as in the language."""
     options: dict[str, Any] = {}
     for one in _offered_options(kind):
         text = form.one(f"option-{one.name}")
-        text = text.replace(",", ".") if _is_number(one) and DECIMAL.fullmatch(text) else text
+        text = sentences(language).read_number(text) if _is_number(one) else text
         default = "" if one.default is MISSING else _text(one.default)
         if f"option-{one.name}" not in form.fields or text == default:
             continue
