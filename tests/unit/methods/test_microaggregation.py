@@ -15,6 +15,7 @@ from sfumato.errors import CannotRelease, OptionError
 from sfumato.methods.base import make_method, method_class
 from sfumato.methods.microaggregate import grouping
 from sfumato.methods.microaggregate.clustering import (
+    _draw_clusters,
     _two_extremes,
     fuzzy_groups,
     in_cells,
@@ -263,6 +264,20 @@ class TestGroupings:
         points += np.random.default_rng(1).normal(size=points.shape)
         labels = fuzzy_groups(points, 5, np.random.default_rng(2))
         assert squared_error(points, labels) < 100.0
+
+    def test_a_drawn_cluster_is_that_of_the_memberships(self):
+        shares = np.tile([0.7, 0.0, 0.3], (20_000, 1))
+        drawn = np.bincount(_draw_clusters(shares, np.random.default_rng(1)), minlength=3) / len(shares)
+        assert drawn[1] == 0.0 and abs(drawn[0] - 0.7) < 0.02
+        assert _draw_clusters(np.zeros((3, 2)), np.random.default_rng(1)).tolist() == [0, 0, 0]
+
+    def test_rows_at_one_place_join_different_groups_only_if_these_are_drawn(self):
+        points = np.column_stack([np.repeat([0.0, 1.0, 2.0], 20), np.zeros(60)])
+        groups_at_one = [
+            len(np.unique(fuzzy_groups(points, 5, np.random.default_rng(2), drawn=drawn)[20:40]))
+            for drawn in (False, True)
+        ]
+        assert groups_at_one[0] <= 4 < groups_at_one[1]
 
 
 class TestGraphs:

@@ -27,18 +27,21 @@ ROUNDING = 1e-12  # relative: an exchange must save more than rounding errors
 FUZZINESS = 1.5  # m: 1 is k-means, and the larger, the more all rows belong to all clusters
 
 
-def fuzzy_groups(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def fuzzy_groups(
+    matrix: NDArray[np.float64], k: int, generator: np.random.Generator, *, drawn: bool = False
+) -> NDArray[np.int64]:
     """Return the group of each row: groups of at least k rows, mostly fewer than 2k.
 
     Fuzzy c-means minimises Σ_i Σ_c u_ic^m ‖x_i − v_c‖² over centres v and memberships u that sum to 1 for each row.
-    Rows join the cluster of their largest membership. Clusters of fewer than k rows are dissolved, clusters of 2k rows
-    or more are clustered again (Domingo-Ferrer and Torra 2003).
+    Rows join the cluster of their largest membership or, if ``drawn``, one that is drawn with probability u_ic.
+    Clusters of fewer than k rows are dissolved, clusters of 2k rows or more are clustered again (Domingo-Ferrer and
+    Torra 2003).
     """
     labels, groups = np.zeros(len(matrix), dtype=np.int64), 0
     pending = [np.arange(len(matrix))]
     while pending:
         rows = pending.pop()
-        parts = _parts(matrix[rows], k, generator) if len(rows) >= 2 * k else [np.arange(len(rows))]
+        parts = _parts(matrix[rows], k, generator, drawn=drawn) if len(rows) >= 2 * k else [np.arange(len(rows))]
         if len(parts) > 1:
             pending += [rows[part] for part in parts]
         else:
@@ -47,7 +50,9 @@ def fuzzy_groups(matrix: NDArray[np.float64], k: int, generator: np.random.Gener
     return labels
 
 
-def _parts(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> list[NDArray[np.int64]]:
+def _parts(
+    matrix: NDArray[np.float64], k: int, generator: np.random.Generator, *, drawn: bool
+) -> list[NDArray[np.int64]]:
     """Divide at least 2k rows into clusters of at least k; two halves along the widest axis if there is one only."""
     count = min(CLUSTERS, len(matrix) // k)
     centres = matrix[generator.choice(len(matrix), count, replace=False)]
@@ -56,16 +61,23 @@ def _parts(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) 
         centres = (weights.T @ matrix) / weights.sum(axis=0)[:, None]
     shares = _memberships(matrix, centres)
     while True:
-        nearest = shares.argmax(axis=1)
-        sizes = np.bincount(nearest, minlength=shares.shape[1])
+        joined = _draw_clusters(shares, generator) if drawn else shares.argmax(axis=1)
+        sizes = np.bincount(joined, minlength=shares.shape[1])
         small = np.flatnonzero(sizes < k)
         if not small.size or shares.shape[1] == 1:
             break
         shares = np.delete(shares, small[np.argmin(sizes[small])], axis=1)
     if shares.shape[1] > 1:
-        return [np.flatnonzero(nearest == cluster) for cluster in range(shares.shape[1])]
+        return [np.flatnonzero(joined == cluster) for cluster in range(shares.shape[1])]
     order = np.argsort(matrix[:, int(np.argmax(matrix.var(axis=0)))], kind="stable")
     return [order[: len(order) // 2], order[len(order) // 2 :]]
+
+
+def _draw_clusters(shares: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Draw a cluster for each row in proportion to its memberships; one without any joins the first."""
+    ends = np.cumsum(shares, axis=1)
+    drawn = generator.random((len(shares), 1)) * ends[:, -1:]
+    return np.asarray((ends[:, :-1] <= drawn).sum(axis=1) * (ends[:, -1] > 0.0))
 
 
 def _memberships(matrix: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:

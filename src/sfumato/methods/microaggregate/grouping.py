@@ -312,6 +312,12 @@ def _fuzzy(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) 
     return fuzzy_groups(matrix, k, generator)
 
 
+def _fuzzy_drawn(matrix: NDArray[np.float64], k: int, generator: np.random.Generator) -> Labels:
+    from sfumato.methods.microaggregate.clustering import fuzzy_groups
+
+    return fuzzy_groups(matrix, k, generator, drawn=True)
+
+
 GROUPINGS: Mapping[str, Callable[[NDArray[np.float64], int, np.random.Generator], Labels]] = {
     "mdav": _mdav,
     "vmdav": _vmdav,
@@ -319,6 +325,7 @@ GROUPINGS: Mapping[str, Callable[[NDArray[np.float64], int, np.random.Generator]
     "single": _single,
     "projection": _projection,
     "fuzzy": _fuzzy,
+    "fuzzy-drawn": _fuzzy_drawn,
     "spanning-tree": _spanning_tree,
     "pairs": _pairs,
     "ward": _ward,

@@ -191,10 +191,11 @@ class Microaggregate(Method):
         'How groups are formed. "mdav": k rows around the outermost rows, in quadratic time; "vmdav": the same with k '
         'to 2k − 1 rows; "tree": like "mdav" with neighbours from the nearest cells of a tree, in almost linear time; '
         '"search": improved by a search; "single": along the one column that loses least; "projection": along the '
-        'first principal component; "fuzzy": by fuzzy c-means; "spanning-tree": parts of the shortest tree that '
-        'connects all rows; "pairs": rows matched in pairs, then pairs in pairs; "ward": small groups are joined where '
-        'that adds the least squared error. "each-column" (k neighbouring values) and "optimal-1d" (the least squared '
-        "error) group each column by itself.",
+        'first principal component; "fuzzy": by fuzzy c-means; "fuzzy-drawn": the same, but each row joins a cluster '
+        'that is drawn by its memberships; "spanning-tree": parts of the shortest tree that connects all rows; '
+        '"pairs": rows matched in pairs, then pairs in pairs; "ward": small groups are joined where that adds the '
+        'least squared error. "each-column" (k neighbouring values) and "optimal-1d" (the least squared error) group '
+        "each column by itself.",
         default="mdav",
     )
     values: Values = reported_option(

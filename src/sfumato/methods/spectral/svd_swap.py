@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sfumato.errors import OptionError
 from sfumato.methods.components.bases import BASES, BasisName, invariant, principal
 from sfumato.methods.options import reported_option
+from sfumato.methods.spectral.higher_moments import require_room, with_higher_moments
 from sfumato.methods.spectral.moments import EXACT, with_moments
 from sfumato.methods.spectral.swap import ScoreSwap, ScoreSwapPlan, SwapMethod, freely
-from sfumato.params import Choice, Flag, Number, OrNone
-from sfumato.plan.claims.kept_statistics import MomentsKept
+from sfumato.params import Choice, Flag, Number, OrNone, Whole
+from sfumato.plan.claims.kept_statistics import HigherMomentsKept, MomentsKept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +41,9 @@ class SvdSwap(SwapMethod):
 
     With ``repair`` the means and covariances of the numeric columns are kept up to rounding errors, if that is possible
     with every number inside its range. Without it the components are permuted until they are nearly uncorrelated.
-    Nonlinear relations are lost. Rows are not filtered: a row that equals somebody's occurs by chance, about as often
-    for people who took part as for people who did not. The method promises no privacy: assess the release. (Lasko.)
+    Nonlinear relations are lost; ``degree=4`` keeps those of squares and products of columns. Rows are not filtered: a
+    row that equals somebody's occurs by chance, about as often for people who took part as for people who did not. The
+    method promises no privacy: assess the release. (Lasko.)
 
     Examples
     --------
@@ -57,7 +60,7 @@ class SvdSwap(SwapMethod):
         **SwapMethod.manifest_notes,
         "basis": "basis in which components were swapped",
         "variant": "how components were swapped",
-        "moments kept": "columns whose means and covariances are those of the original",
+        "moments kept": "columns whose means and covariances, and moments up to the degree, are those of the original",
     }
 
     repair: bool = reported_option(
@@ -65,6 +68,13 @@ class SvdSwap(SwapMethod):
         "Keep the means and covariances of the numeric columns up to rounding errors. Promised for continuous columns "
         "without missing values and extreme outliers, in tables with at least ten rows per numeric column.",
         default=True,
+    )
+    degree: int = reported_option(
+        Whole(at_least=2),
+        "Highest degree of the moments that the repair keeps. 2: means and covariances; 3: also skewness, and the "
+        "covariances of squares and products with columns; 4: also kurtosis, and the covariances of squares and "
+        "products. Promised for the same columns.",
+        default=2,
     )
     tolerance: float | None = reported_option(
         OrNone(Number(above=0.0)),
@@ -80,6 +90,15 @@ class SvdSwap(SwapMethod):
         default="svd",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.degree > 2 and not self.repair:
+            raise OptionError(
+                "Moments above the second are kept by the repair.",
+                found=f"repair=False, degree={self.degree}",
+                fix="repair=True, or degree=2",
+            )
+
     @property
     def swap(self) -> ScoreSwap:
         """How the components are swapped."""
@@ -88,7 +107,16 @@ class SvdSwap(SwapMethod):
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SvdSwapPlan:
         """Make the plan; the swaps are drawn when a block is transformed."""
         setup = self.setup(survey, schema, randomness)
-        return SvdSwapPlan(setup, self, survey.rows // setup.blocks)
+        plan = SvdSwapPlan(setup, self, survey.rows // setup.blocks)
+        if self.degree == 2:
+            return plan
+        require_room(plan.rows, len(plan.promised), self.degree)
+        sample = survey.sample.table.matrix(plan.kept)
+        scales = np.where((spread := sample.std(axis=0)) > 0.0, spread, 1.0)
+        claim = HigherMomentsKept(
+            columns=plan.kept, degree=self.degree, centres=tuple(sample.mean(axis=0)), scales=tuple(scales)
+        )
+        return replace(plan, higher=claim)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +125,7 @@ class SvdSwapPlan(ScoreSwapPlan):
 
     method: SvdSwap
     rows: int  # on average per block
+    higher: HigherMomentsKept | None = None  # what is promised of moments above the second
 
     def swap_components(
         self, matrix: NDArray[np.float64], filled: NDArray[np.float64], number: int
@@ -116,6 +145,16 @@ class SvdSwapPlan(ScoreSwapPlan):
         after = self.restore(before, after, ranges, number)
         if not self.method.repair:
             return ranges.clip(after)
+        finalized = self._repair(before, after, ranges)
+        if self.higher is not None:
+            columns, limits = self.promised, ranges.of(self.promised)
+            finalized[:, columns] = with_higher_moments(
+                finalized[:, columns], before[:, columns], limits.low, limits.high, self.method.degree
+            ).numbers
+        return finalized
+
+    def _repair(self, before: NDArray[np.float64], after: NDArray[np.float64], ranges: Ranges) -> NDArray[np.float64]:
+        """Return the numbers within their ranges, with the means and covariances of before as far as possible."""
         tolerance = EXACT if self.promised else ROUNDED
         every = [place for place, code in enumerate(self.setup.encoder.numbers) if code.missing is None]
         if len(every) == after.shape[1]:  # no column has to be left out, and none is copied
@@ -161,7 +200,8 @@ class SvdSwapPlan(ScoreSwapPlan):
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
-        return (*super().claims, MomentsKept(columns=self.kept)) if self.kept else super().claims
+        own = (MomentsKept(columns=self.kept),) if self.kept else ()
+        return (*super().claims, *own, *([self.higher] if self.higher else []))
 
     @property
     def kept(self) -> tuple[str, ...]:
