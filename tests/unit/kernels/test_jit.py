@@ -166,10 +166,12 @@ table = {"x": people.normal(size=400), "z": people.normal(size=400), "c": people
          "t": people.integers(0, 80, 400), "s": people.choice(list("uvw"), 400)}
 schema = {"x": "quasi", "z": "quasi", "c": "quasi", "s": "sensitive", "t": {"role": "quasi", "tree": "steps:5,20"}}
 methods = [sf.Boxes(k=3), sf.Boxes(k=3, l=2), sf.Boxes(k=3, edges="cells"), sf.Boxes(k=3, categories="tree", l=1),
-           sf.Boxes(k=3, search=0.2, keep=["mean(x)"]), sf.Boxes(k=3, cut="median")]
+           sf.Boxes(k=3, search=0.2, keep=["mean(x)"]), sf.Boxes(k=3, cut="median"),
+           sf.Microaggregate(k=3, search=0.2), sf.Recode(k=3, kind="local"), sf.Suppress(k=3)]
 with always_compiled():
     for method in methods:
-        method.release(table, schema=schema, seed=1)
+        release = method.release(table, schema=schema, seed=1)
+    sf.Boxes(k=3).release(table, schema=schema).estimate("corr(x, z)")
 print(memory.memsys_get_stats_mi_alloc() - memory.memsys_get_stats_mi_free(), memory.memsys_get_stats_mi_alloc() > 1000)
 """
 

@@ -60,7 +60,7 @@ def partition_of(labels: NDArray[np.int64], k: int) -> Partition:
     return Partition(members, np.append(sizes, np.zeros(unused[0], np.int64)), labels.copy(), free, unused)
 
 
-@jit
+@jit(allocates=False)
 def _squared(one, other):
     total = 0.0
     for axis in range(len(one)):
@@ -69,7 +69,7 @@ def _squared(one, other):
     return total
 
 
-@jit
+@jit(allocates=False)
 def _chosen(partition, near, generator, chosen):
     """Choose a random group and groups of neighbours of one of its rows; return their number."""
     labels = partition.labels
@@ -157,7 +157,7 @@ def _regroup(window, k, generator):
     return group
 
 
-@jit
+@jit(allocates=False)
 def _centre(window, group):
     """Compute the mean of a group and the squared distances of all rows to it."""
     mean, size = window.means[group], 0
@@ -172,7 +172,7 @@ def _centre(window, group):
         window.centre[row, group] = _squared(window.values[row], mean)
 
 
-@jit
+@jit(allocates=False)
 def _improve(window, groups, k, least):
     """Move and swap rows, each time the best for one row, until no row can gain more than ``least``."""
     label, apart, sizes, centre = window.label, window.apart, window.sizes, window.centre

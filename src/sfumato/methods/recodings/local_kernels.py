@@ -28,7 +28,7 @@ LEAST = 1e-12  # smallest improvement that counts
 LARGE = 16  # rows of a group, as a multiple of k, beyond which it is not worth looking for better places of its rows
 
 
-@jit
+@jit(allocates=False)
 def merge_incomplete(rows, groups, is_complete, order, window, most):
     """Join each incomplete group with the group nearby that adds least cost per incomplete row, if at most ``most``.
 
@@ -61,7 +61,7 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
     return joined
 
 
-@jit
+@jit(allocates=False)
 def pair_cost(rows, one, other):
     """Return the cost of a row with the common nodes of two: a group with both costs at least as much."""
     cost = 0.0
@@ -72,14 +72,14 @@ def pair_cost(rows, one, other):
     return cost
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def other_row(groups, group, row):
     """Return a row of a group of several rows that is not this one."""
     first = groups.first[group]
     return groups.after[first] if first == row else first
 
 
-@jit
+@jit(allocates=False)
 def improve(rows, groups, order, window, allowed):
     """Move or exchange rows between groups that are near each other, where this lowers the cost; return by how much.
 
@@ -130,7 +130,7 @@ def improve(rows, groups, order, window, allowed):
     return saved
 
 
-@jit
+@jit(allocates=False)
 def cheapest_group(rows, groups, order, place, window, row, most):
     """Return the group near a place that a row can join at the least cost below ``most``, −1 for none, and the cost."""
     group, best, chosen = groups.of[row], most, -1
@@ -146,7 +146,7 @@ def cheapest_group(rows, groups, order, place, window, row, most):
     return chosen, best
 
 
-@jit
+@jit(allocates=False)
 def refill(rows, groups, order, window, allowed):
     """Move rows out of groups of k that take in a spare row of a third group, where this lowers the cost."""
     saved, count = 0.0, len(order)
@@ -221,7 +221,7 @@ def dissolve(rows, groups, order, place_of, window):
     return saved
 
 
-@jit
+@jit(allocates=False)
 def far_row(rows, groups, group, row):
     """Return the row of a group that is farthest from one of its rows."""
     best, chosen, other = -1.0, row, groups.first[group]

@@ -45,12 +45,12 @@ class LinkedGroups(NamedTuple):
     cost: NDArray[np.float64]  # of one row
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def node_cost(rows, column, level, value):
     return rows.cost[rows.start[column, level] + value]
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def common_level(rows, column, level, one, other):
     """Return the lowest level, from ``level`` on, on which two values have the same node."""
     while True:
@@ -60,7 +60,7 @@ def common_level(rows, column, level, one, other):
         level += 1
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def joint_cost(rows, groups, group, other):
     """Return the cost of one row if two groups are joined."""
     one, two, cost = groups.first[group], groups.first[other], 0.0
@@ -72,7 +72,7 @@ def joint_cost(rows, groups, group, other):
     return cost
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def cost_with(rows, groups, group, row):
     """Return the cost of one row if a row joins a group."""
     one, cost = groups.first[group], 0.0
@@ -83,7 +83,7 @@ def cost_with(rows, groups, group, row):
     return cost
 
 
-@jit
+@jit(allocates=False)
 def cost_of(rows, groups, group, without, extra):
     """Return the cost of one row of a group without one row and with an extra one; −1 for none."""
     first = groups.first[group]
@@ -105,7 +105,7 @@ def cost_of(rows, groups, group, without, extra):
     return cost
 
 
-@jit
+@jit(allocates=False)
 def refit(rows, groups, group):
     """Find the levels and the cost of a group again."""
     first, groups.cost[group] = groups.first[group], 0.0
@@ -120,7 +120,7 @@ def refit(rows, groups, group):
         groups.cost[group] += node_cost(rows, column, level, value)
 
 
-@jit(forceinline=True)
+@jit(forceinline=True, allocates=False)
 def is_generalized(groups, group):
     """Return whether any column of a group is above its lowest level; if not, all rows are equal."""
     highest = 0
@@ -129,7 +129,7 @@ def is_generalized(groups, group):
     return highest > 0
 
 
-@jit
+@jit(allocates=False)
 def take_out(rows, groups, row):
     """Take a row out of its group."""
     group, before, after = groups.of[row], groups.before[row], groups.after[row]
@@ -144,7 +144,7 @@ def take_out(rows, groups, row):
         refit(rows, groups, group)
 
 
-@jit
+@jit(allocates=False)
 def put_in(rows, groups, row, group):
     """Add a row to a group; its levels rise as far as needed."""
     first = groups.first[group]
@@ -219,7 +219,7 @@ def distance(rows, column, counts, total, ordered):
     return found
 
 
-@jit
+@jit(allocates=False)
 def is_checked(rows):
     """Return whether a group needs more than k rows: k people, or diversity."""
     return len(rows.people) > 0 or rows.sensitive.shape[1] > 0
@@ -265,7 +265,7 @@ def complete(rows, groups, group, without, extra):
     return True
 
 
-@jit
+@jit(allocates=False)
 def join(rows, groups, group, other):
     """Move all rows of a group to another one."""
     while groups.first[group] >= 0:
