@@ -27,8 +27,8 @@ def prepare(run: Run) -> None:
 def _asked(run: Run, *statistics: str, gap: float | None = None):
     """Return the estimates of statistics of the boxes, timed."""
     import numpy as np
-    import sfumato as sf
 
+    import sfumato as sf
     from sfumato.statistics.counted_boxes import CountedBoxes
     from sfumato.statistics.language import parse
     from sfumato.statistics.statistic import estimate

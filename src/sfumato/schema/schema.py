@@ -409,11 +409,8 @@ class Schema:
 def _require_all_in(columns: Sequence[Column], names: Sequence[str]) -> None:
     """Raise unless the table has every column that the schema names."""
     known = set(names)
-    absent = [
-        column.name
-        for column in columns
-        if column.name not in known and not (is_pattern(column.name) and _stands_for_some(column.name, names))
-    ]
+    unknown = [column.name for column in columns if column.name not in known]
+    absent = [name for name in unknown if not (is_pattern(name) and _stands_for_some(name, names))]
     if len(absent) >= FOREIGN and 2 * len(absent) > len(columns):
         raise SchemaError(
             "The schema must be that of this table.",

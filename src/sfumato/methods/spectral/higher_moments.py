@@ -33,7 +33,7 @@ def require_room(rows: int, columns: int, degree: int) -> None:
         raise CannotRelease(
             "Moments above the second need continuous columns, at least ten cells per moment, and at most "
             f"{MOST_MOMENTS:,} moments.",
-            found=f"{count:,} moments of {columns:,} columns up to degree {degree}, {rows:,} rows in a block",
+            found=f"{count:,} moments of {columns:,} columns up to degree {degree:d}, {rows:,} rows in a block",
             fix="degree=2, fewer columns or more rows",
         )
 
