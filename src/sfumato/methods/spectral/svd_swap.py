@@ -73,7 +73,7 @@ class SvdSwap(SwapMethod):
         Whole(at_least=2),
         "Highest degree of the moments that the repair keeps. 2: means and covariances; 3: also skewness, and the "
         "covariances of squares and products with columns; 4: also kurtosis, and the covariances of squares and "
-        "products. Promised for the same columns.",
+        "products. Promised for the same columns. Higher degrees tell more about people with extreme values.",
         default=2,
     )
     tolerance: float | None = reported_option(
