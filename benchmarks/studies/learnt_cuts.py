@@ -1,6 +1,6 @@
 """Cuts that a small neural network proposes, against the search at the same time (XK §V).
 
-    python benchmarks/learnt_cuts.py [seconds a case, default 20]
+    python benchmarks/studies/learnt_cuts.py [seconds a case, default 20]
 
 A network learns what a cell will cost once it is cut into boxes, from its records, pressures and shape, and a cell is
 cut where the sum of the two predicted costs is least. It is learnt from trees that a search found:
