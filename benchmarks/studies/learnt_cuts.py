@@ -180,7 +180,7 @@ class CostModel:
     @classmethod
     def learn(cls, described: np.ndarray, known: np.ndarray) -> CostModel:
         centre, scale = described.mean(axis=0), described.std(axis=0) + 1e-9
-        network = MLPRegressor((32, 16), max_iter=300, early_stopping=True, random_state=0)
+        network = MLPRegressor(hidden_layer_sizes=(32, 16), max_iter=300, early_stopping=True, random_state=0)
         return cls(centre, scale, network.fit((described - centre) / scale, known))
 
     def costs(self, cells: list[np.ndarray]) -> np.ndarray:
