@@ -104,8 +104,10 @@ async def choose_method(request: Request) -> Response:
     kind = method_class(form.one("method"))
     is_wanted = form.one("action") == "recommended"  # whoever chooses a method need not wait for advice
     advice: Recommendation | None = (await _ask_recommendation(request)).result if is_wanted else None
-    typed = read_options(kind, form, visitor.language)
-    given = advice.options if advice is not None and advice.method == kind.name else typed
+    if advice is not None and advice.method == kind.name:
+        given: Mapping[str, Any] = advice.options
+    else:
+        given = read_options(kind, form, visitor.language)
     chosen = {name: value for name, value in given.items() if name != FROM_STATISTICS or not takes_statistics(kind)}
     make_method(kind.name, **chosen)  # validate
     message = Message("method {method}", {"method": kind.name})
