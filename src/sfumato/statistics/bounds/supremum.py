@@ -28,7 +28,7 @@ Tangent = tuple[float, float]
 MAX_CELLS = 120
 PATIENCE = 8  # number of cuts without much gain before the search stops
 MAX_ROUNDS = 40  # largest number of evaluations of the ends of a cell
-MANY_BOXES = 20_000  # from which the two ends of a cell are evaluated side by side
+MANY_BOXES = 20_000  # from which the two ends of a cell are evaluated side by side, and fewer cuts are waited for
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +83,11 @@ def supremum(
     heap = [_bound_cell(problem, pair, low, high, gamma, enough, deadline, rounds=1)]
     finest = 1e-9 * (high - low)
     gaps: list[float] = []
+    # the error of a cell falls faster than its size, and in a large table hardly any duality gap is left to wait for
+    patience = PATIENCE if len(problem.weight) < MANY_BOXES else PATIENCE // 2
     while heap[0].bound > enough and len(heap) < MAX_CELLS and not deadline.is_over:
         gaps.append(heap[0].bound - enough)
-        if is_stuck(gaps) or heap[0].high - heap[0].low <= finest:
+        if is_stuck(gaps, patience) or heap[0].high - heap[0].low <= finest:
             break
         worst = heapq.heappop(heap)
         width = worst.high - worst.low
@@ -98,7 +100,7 @@ def supremum(
     return Supremum(worst.bound, (worst.low + worst.high) / 2.0, worst.gamma)
 
 
-def is_stuck(gaps: list[float], patience: int = PATIENCE) -> bool:
+def is_stuck(gaps: list[float], patience: int) -> bool:
     """Return whether the last cuts have hardly reduced the gap.
 
     The rest is then the duality gap, which no cut closes.
