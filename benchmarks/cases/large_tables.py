@@ -118,15 +118,15 @@ CASE = Case(
             of="boxes, 1.2 million × 9",
             figure="processor",
             limit=5.0,
-            said="two thirds choose cuts, a tenth moves rows, the rest is spread over reading, moments and the recount. "
-            "Tried: see the boxes of a million records; columns are taken side by side",
+            said="two thirds choose cuts, a tenth moves rows, the rest is spread over reading, moments and the recount."
+            " Tried: see the boxes of a million records; columns are taken side by side",
         ),
         Goal(
             of="boxes, 280,005 × 68",
             figure="processor",
             limit=8.0,
-            said="half of it chooses cuts, a quarter computes the moments of 63 columns one by one. Tried: see the boxes "
-            "of a million records",
+            said="half of it chooses cuts, a quarter computes the moments of 63 columns one by one. Tried: see the "
+            "boxes of a million records",
         ),
         Goal(
             of="assess, 100,000 × 19",
