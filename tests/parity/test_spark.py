@@ -173,7 +173,7 @@ class TestRelease:
         report = html.unescape((tmp_path / "out" / "report.html").read_text()).replace("<wbr>", "")
         assert f"{made.assessment.verdict}." in report
         found = made.assessment
-        assert found.sampled_groups == 400  # of rows that are equal as they are released, which stay together
+        assert found.sampled_groups == pytest.approx(400, abs=4)  # each block rounds its share up or down by chance
         assert f"a random sample of {found.sampled_rows} rows" in found.sample_note
         assert found.sample_note in report
         released = sf.read_release(tmp_path / "out")
