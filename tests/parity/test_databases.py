@@ -353,6 +353,30 @@ class TestFiles:
         monkeypatch.undo()
         assert source.read().rows == ROWS
 
+    def test_a_killed_writer_leaves_the_old_table(self, file_url):
+        code = """
+            import os, signal, sys
+            import sfumato as sf
+
+            released = sf.Boxes(k=5).release({"x": [float(one % 7) for one in range(60)]}, schema={"x": "quasi"})
+            rows = released.table
+
+            def parts(self):
+                yield rows
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            type(rows).parts = parts
+            sf.Database(sys.argv[1], table="people", replace=True).write(released)
+        """
+        killed = subprocess.run([sys.executable, "-W", "ignore", "-c", textwrap.dedent(code), file_url], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        source = sf.Database(file_url, table="people")
+        assert source.read().rows == ROWS
+        sf.Boxes(k=5).release(source, schema=FILE_ROLES, into=sf.Database(file_url, table="people", replace=True))
+        assert source.read().rows == ROWS
+        with pytest.raises(RequestError):  # nothing of the killed writer is a table
+            sf.Database(file_url, query="SELECT x_low FROM people").read()
+
     @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
     def test_an_error_makes_no_new_database(self, kind, tmp_path, monkeypatch):
         target = sf.Database(f"{kind}:///{tmp_path / 'new.db'}", table="released")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import signal
+import subprocess
+import sys
 
 import pytest
 
 import sfumato as sf
 from sfumato.errors import OptionError, ReadError, RequestError
 from sfumato.release.read import read_release
+from sfumato.sources import mysql
 from tests.parity.servers import mariadb
 from tests.same_rows import same_rows
 
@@ -116,6 +120,63 @@ def test_a_write_that_fails_leaves_nothing(server, accounts, monkeypatch):
     with pytest.raises(RequestError, match="a test"):
         sf.Boxes(k=5, l=1).release(accounts, schema=ROLES, into=sf.Database(server, table="released"))
     assert [one for (one,) in run_sql(server, "SHOW TABLES")] == ["accounts"]
+
+
+KILLED = """
+import os, signal, sys
+import sfumato as sf
+from sfumato.sources import mysql
+
+url, when, step = sys.argv[1:]
+original = getattr(mysql, step)
+
+def die(*given):
+    if when == "after":
+        original(*given)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+setattr(mysql, step, die)
+rows = {"x": [float(one % 7) for one in range(60)]}
+sf.Boxes(k=5).release(rows, schema={"x": "quasi"}, into=sf.Database(url, table="released", replace=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("when", "step", "rows"),
+    [
+        ("before", "_cells", ROWS),  # while rows are written
+        ("before", "_put_in_place", ROWS),
+        ("after", "_put_in_place", 60),  # the new table is in place, and the old one is not yet dropped
+    ],
+)
+def test_a_killed_writer_leaves_one_release_and_the_next_one_removes_its_tables(when, step, rows, server, accounts):
+    def waiting() -> list[str]:
+        return [one for (one,) in run_sql(server, "SHOW TABLES") if one.startswith("sfumato_")]
+
+    target = sf.Database(server, table="released")
+    sf.Boxes(k=5, l=1).release(accounts, schema=ROLES, into=target)
+    killed = subprocess.run([sys.executable, "-W", "ignore", "-c", KILLED, server, when, step], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert read_release(target).table.rows == rows
+    assert waiting()
+    sf.Boxes(k=5, l=1).release(accounts, schema=ROLES, into=sf.Database(server, table="another"))
+    run_sql(server, "DROP TABLE another, another_manifest")
+    assert waiting() == []
+
+
+def test_tables_of_a_writer_that_is_at_work_are_left(server, accounts, monkeypatch):
+    released = sf.Boxes(k=5, l=1).release(accounts, schema=ROLES)
+    rename = mysql._put_in_place
+
+    def meanwhile(*given):
+        monkeypatch.setattr(mysql, "_put_in_place", rename)
+        sf.Database(server, table="another").write(released)
+        rename(*given)
+
+    monkeypatch.setattr(mysql, "_put_in_place", meanwhile)
+    sf.Database(server, table="released").write(released)
+    run_sql(server, "DROP TABLE another, another_manifest")
+    assert read_release(sf.Database(server, table="released")).table.rows == ROWS
 
 
 @pytest.mark.parametrize(

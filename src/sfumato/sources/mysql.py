@@ -2,7 +2,8 @@
 
 These servers end a transaction at each change of a table's definition. So rows are written into a table of another
 name, and one RENAME puts it, and the table with its manifest, in place: both or neither. Comments are too short for a
-manifest, which is therefore in a table beside the rows.
+manifest, which is therefore in a table beside the rows. A writer holds a lock of the server with the name of its table,
+so that the next one knows and removes the tables of a writer that was killed.
 """
 
 from __future__ import annotations
@@ -127,6 +128,8 @@ class MySQL(Driver):
         full = {name: f"{place}.{one}" if place else one for name, one in waiting.items()}
 
         def work(connection: Any) -> None:
+            _run(connection, f"SELECT get_lock({quote_text(made)}, 0)")
+            _sweep(connection, place)
             try:
                 _fill(connection, full[new.name], new, batches)
                 beside = quote_name(full[f"{new.name}{MANIFEST}"])
@@ -272,6 +275,16 @@ def _cells(column: pa.ChunkedArray) -> list[Any]:
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).cast(pa.timestamp("us"))
     cells: list[Any] = column.to_pylist()
     return cells
+
+
+def _sweep(connection: Any, place: str) -> None:
+    """Drop the tables of writers whose connections have ended: a second release of the same people tells more."""
+    schema = quote_text(place) if place else "database()"
+    names = "'^sfumato_[0-9a-f]{16}(_manifest)?(_old)?$'"
+    writer = "is_free_lock(substr(table_name, 1, 24))"  # sfumato_ and 16 digits
+    query = f"table_schema = {schema} AND table_name RLIKE {names} AND {writer}"
+    for (name,) in _rows(connection, f"SELECT table_name FROM information_schema.tables WHERE {query}"):
+        _run(connection, f"DROP TABLE IF EXISTS {quote_name(f'{place}.{_text(name)}'.lstrip('.'))}")
 
 
 def _put_in_place(connection: Any, full: dict[str, str], new: NewTable) -> None:
