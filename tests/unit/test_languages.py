@@ -27,7 +27,10 @@ from sfumato.languages import (
     translate_lines,
     translate_page,
 )
+from sfumato.recommendation.changes import Found, ImprovementStep
+from sfumato.recommendation.improve import Improvement
 from sfumato.recommendation.recommend import Preferences, Situation, choose
+from sfumato.recommendation.records import Cost, ExpectedWidth, Recommendation, Unknown
 from sfumato.release.read import verify_bundle
 from sfumato.report.contents import MEANINGS
 from sfumato.report.distributions import QUESTIONS
@@ -320,3 +323,67 @@ class TestAMap:
         with pytest.raises(sf.SfumatoError, match="language"):
             sf.compare({"age": [1, 2]}, ["boxes"], into=tmp_path / "map", language="xx")
         assert not (tmp_path / "map").exists()
+
+
+ENGLISH_WORDS = re.compile(r"\b(?:the|of|is|are|were|with|rows|people|passed|failed|privacy|better|about|wide)\b")
+
+
+def steps() -> tuple[ImprovementStep, ...]:
+    """Return steps of all kinds of changes."""
+    kinds = ["boxes, as chosen", "k = 20 in place of 5", "protect age, sex too", "do not release age"]
+    kinds += ["protect age too, and k = 20 in place of 5", "method synthesize in place of boxes, for all columns"]
+    kinds += [
+        "method synthesize, for all columns, from counts of pairs of columns",
+        "k = 50 in place of 5, tested again",
+    ]
+    names = ("membership by nearest row", "copies, all columns")
+    failing = [ImprovementStep(change=one, reason="", tests=12, failed=names) for one in kinds]
+    last = ImprovementStep(change=kinds[1], reason="A larger k protects more.", tests=12, failed=())
+    return (*failing, last)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+class TestWhatACommandPrints:
+    def test_an_assessment(self, language, release):
+        draw = np.random.default_rng(1)
+        others = {"age": draw.integers(18, 90, 200), "kept and privacy": draw.normal(70, 12, 200), "ill": ["a"] * 200}
+        for reference in (None, others):
+            assessment = sf.release_and_assess(
+                sf.Boxes(k=5),
+                {**others, "ill": ["a", "b"] * 100},
+                reference,
+                schema={"age": "quasi", "ill": "sensitive"},
+            ).assessment
+            assert str(assessment) == assessment.text() and ENGLISH_WORDS.search(assessment.text())
+            assert [line for line in assessment.text(language).split("\n") if ENGLISH_WORDS.search(line)] == []
+
+    @pytest.mark.parametrize("passed", [True, False])
+    def test_a_recommendation(self, language, passed):
+        found = Found(steps=steps() if passed else steps()[:-1])
+        chosen = f"All 12 privacy tests passed on held-out people of 1,200 rows; not so {found.steps[0]}."
+        wide = ExpectedWidth(statistic="mean(x)", width=12345.6, share=0.1)
+        widths = (wide, ExpectedWidth(statistic="mean(d)", width=3.0, share=0.001, unit="days"))
+        recommended = Recommendation(
+            method="boxes",
+            options={"k": 5},
+            reasons=(
+                *sorted(reasons()),
+                "protect age, sex too: age, sex were released exactly: with age, 3 rows looked like no other.",
+            ),
+            command="sfumato release FILE",
+            cost=Cost(seconds=1.5, memory=10**9, widths=widths, tried_rows=4000, note="from a release of 4,000 rows"),
+            alternatives=(),
+            unknown=Unknown(columns=("age", "sex"), command="sfumato release", widths=(replace(wide, width=0.5),)),
+            passed=passed,
+            verdict=chosen if passed else found.refusal,
+        )
+        lines = [line for line in recommended.text(language).split("\n") if "sfumato release" not in line]
+        assert [line for line in lines if ENGLISH_WORDS.search(line)] == []
+        assert "12.345" in recommended.text("de") or "12.346" in recommended.text("de")
+
+    def test_an_improvement_and_an_optimum(self, language):
+        texts = [Improvement(steps=tried, release=None).text(language) for tried in (steps(), steps()[:-1])]
+        texts += [
+            sf.Optimum(limit=limit).text(language) for limit in ("all privacy tests pass", "the risk is at most 0.09")
+        ]
+        assert [line for text in texts for line in text.split("\n") if ENGLISH_WORDS.search(line)] == []

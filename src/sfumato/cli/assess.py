@@ -57,6 +57,7 @@ def assess(
     engine: options.EngineOptions,
     reading: options.ReadingOptions,
     seed: int | None = options.SEED,
+    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the text: en, de or fr."),
     json: bool = options.JSON,
 ) -> None:
     """Measure the privacy and utility of a release.
@@ -75,6 +76,7 @@ def assess(
     from sfumato.release.read import read_one_table
     from sfumato.release.target import resolve_folder
 
+    options.require_language(language)
     if pictures is not None:
         _require_outside(resolve_folder(pictures))
     console.say_compiling()
@@ -91,16 +93,17 @@ def assess(
     if pictures is not None:
         _draw(measured.subject, Path(pictures), measured.assessment.method)
     exposed = most_exposed(people_of(measured.subject), worst) if worst else ()
-    _show(add_composition(measured.assessment, earlier, made), exposed, as_json=json)
+    _show(add_composition(measured.assessment, earlier, made), exposed, None if json else language)
 
 
-def _show(assessment: Assessment, exposed: Sequence[Exposed], *, as_json: bool) -> None:
+def _show(assessment: Assessment, exposed: Sequence[Exposed], language: str | None) -> None:
+    """Print the assessment in a language, or as JSON if there is none."""
     from sfumato.report import terminal
 
-    if as_json:
+    if language is None:
         console.show_json(assessment.to_plain() | {"most_exposed": exposed})
     else:
-        console.show_text(f"{printable(str(assessment))}\n")
+        console.show_text(f"{printable(assessment.text(language))}\n")
         console.show(*(["", terminal.exposed_rows(exposed)] if exposed else []))
 
 

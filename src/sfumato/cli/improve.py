@@ -51,7 +51,12 @@ def improve(
             console.say(f"· {step}")
         raise CannotRelease(found.verdict, fix="fewer columns, another method (`sfumato compare`), or no release")
     found.release.write(out, language=language)
-    _show(found, out, as_json=json)
+    if json:
+        steps = [{**vars(step), "passed": step.passed} for step in found.steps]
+        console.show_json({"folder": out, "verdict": found.verdict, "steps": steps, "manifest": found.release.manifest})
+    else:
+        console.show_text(f"{found.text(language)}\n")
+        console.say(f"· written to {out}")
 
 
 @options.with_groups
@@ -123,7 +128,7 @@ def optimize(
     if json:
         console.show_json({"folder": out, **found.to_plain(), "manifest": found.release.manifest})
     else:
-        console.show_text(f"{found}\n")
+        console.show_text(f"{found.text(language)}\n")
         console.say(f"· written to {out}")
 
 
@@ -143,12 +148,3 @@ def _project(folder: str) -> dict[str, Any]:
         return {}
     request = read_project(str(file))
     return {"method": request.make_method(), "schema": request.roles_schema, "reading": request.reading}
-
-
-def _show(found: Any, out: str, *, as_json: bool) -> None:
-    if as_json:
-        steps = [{**vars(step), "passed": step.passed} for step in found.steps]
-        console.show_json({"folder": out, "verdict": found.verdict, "steps": steps, "manifest": found.release.manifest})
-    else:
-        console.show_text(f"{found}\n")
-        console.say(f"· written to {out}")

@@ -27,6 +27,7 @@ def recommend(
     place: options.PlaceOptions,
     engine: options.EngineOptions,
     reading: options.ReadingOptions,
+    language: str = typer.Option("en", "--language", metavar="CODE", help="Language of the text: en, de or fr."),
     json: bool = options.JSON,
 ) -> None:
     """Recommend a method and its options.
@@ -39,6 +40,7 @@ def recommend(
     """
     from sfumato.recommendation import recommend as recommending
 
+    options.require_language(language)
     job = options.job_of(file, reading, place, engine, schema=roles.given)
     console.say_compiling()
     result = recommending.recommend(
@@ -62,7 +64,7 @@ def recommend(
     if json:
         console.show_json(result.to_plain())
     else:
-        console.show_text(f"{result}\n")
+        console.show_text(f"{result.text(language)}\n")
 
 
 def _words(flag: str, value: str | None) -> list[str]:

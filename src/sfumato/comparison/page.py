@@ -266,7 +266,9 @@ def verdict(comparison: Comparison) -> str:
         if promising
         else "None of these promises privacy."
     )
-    parts.append(f"{_named(tested)} passed all privacy tests." if tested else "None of these passed all privacy tests.")
+    parts.append(
+        f"All privacy tests were passed by {_named(tested)}." if tested else "None of these passed all privacy tests."
+    )
     return " ".join(parts)
 
 

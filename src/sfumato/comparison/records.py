@@ -280,6 +280,16 @@ def non_dominated(losses: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray(~(nowhere_higher & somewhere_lower).any(axis=0))
 
 
+def layers_of(losses: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return for each row by how many layers of non-dominated rows it is beaten."""
+    layers = np.zeros(len(losses), dtype=np.int64)
+    left = np.arange(len(losses))
+    while left.size:
+        left = left[~non_dominated(losses[left])]
+        layers[left] += 1
+    return layers
+
+
 def _mark_best(rows: tuple[ComparedMethod, ...]) -> tuple[ComparedMethod, ...]:
     losses = [row.losses for row in rows]
     known = [place for place, loss in enumerate(losses) if loss is not None]

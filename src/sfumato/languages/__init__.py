@@ -85,6 +85,8 @@ class Sentences:
     def _find(self, text: str) -> str | None:
         if text in self.catalogue:
             return self.catalogue[text]
+        if text.endswith(":") and (before := self._find(text[:-1])) is not None:  # it introduces the next sentence
+            return f"{before}{self.catalogue.get(':', ':')}"
         matches = ((pattern.fullmatch(text), told) for words, pattern, told in self.patterns if words in text)
         found, translation = next((pair for pair in matches if pair[0]), (None, ""))
         if found is None:
@@ -96,8 +98,13 @@ class Sentences:
         """Return the value of a placeholder in this language; names of columns and other words of the user stay."""
         if name == "scores":
             return self._say_scores(text)
-        found = None if name in NAMES else self._find(text)
+        found = None if name in NAMES else self._find(text) or self._say_list(text)
         return LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text) if found is None else found
+
+    def _say_list(self, text: str) -> str | None:
+        """Return words with commas between them in this language; None if one of them is not known."""
+        told = [self._find(one) for one in text.split(", ")]
+        return ", ".join(map(str, told)) if len(told) > 1 and None not in told else None
 
     def _say_scores(self, text: str) -> str:
         """Return a list of scores, in quotes or with semicolons between them, each in this language."""
@@ -105,6 +112,10 @@ class Sentences:
             return self.catalogue.get("; ", "; ").join(self._find(one) or one for one in text.split("; "))
         told = SCORE.sub(lambda one: self._find(one.group()) or one.group(), text)
         return told.replace(" and ", f" {self.catalogue.get('and', 'and')} ")
+
+    def tell(self, text: str) -> str:
+        """Return a text in this language, with its numbers."""
+        return self.numbers(self.say(text))
 
     def numbers(self, text: str) -> str:
         """Return a text with its numbers as this language writes them; code and names of papers stay.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.attempts import HOLDOUT, Trial
 from sfumato.errors import OptionError, RequestError, SfumatoError, wrap_memory_errors
+from sfumato.languages import ENGLISH, sentences
 from sfumato.methods.base import make_method, method_class
 from sfumato.params import options_of, plain, require_probability
 from sfumato.recommendation.changes import Change, Found, HeldOutTrials, ImprovementStep, changes, find_passing
@@ -68,7 +69,25 @@ class Improvement:
         return f"Found after {len(self.steps) - 1} changes: {last.change}. {last.reason}"
 
     def __str__(self) -> str:
-        return "\n".join([*(f"{number}. {step}" for number, step in enumerate(self.steps)), self.verdict])
+        return self.text()
+
+    def text(self, language: str = ENGLISH) -> str:
+        """Return the steps and the verdict as lines of text.
+
+        Parameters
+        ----------
+        language : {"en", "de", "fr"}, default "en"
+            Language of the sentences.
+
+        Returns
+        -------
+        str
+            One line per step, and the verdict.
+        """
+        tell = sentences(language).tell
+        return "\n".join(
+            [*(f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)), tell(self.verdict)]
+        )
 
     def __repr__(self) -> str:
         return f"Improvement({len(self.steps)} steps; {self.verdict})"

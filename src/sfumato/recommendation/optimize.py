@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.comparison.attempts import Split, Trial, attempt, attempts, draw_split, trials_of
-from sfumato.comparison.records import ComparedMethod, Comparison, decimals, non_dominated
+from sfumato.comparison.records import ComparedMethod, Comparison, decimals, layers_of, non_dominated
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.job.job import Job
 from sfumato.job.release import release as make_release
+from sfumato.languages import ENGLISH, sentences
 from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
 from sfumato.methods.base import METHODS, method_class
@@ -183,8 +184,14 @@ class Optimum:
         }
 
     def __str__(self) -> str:
-        lines = [f"  {row.name}: risk {decimals(row.largest_risk)}, loss {decimals(row.loss)}" for row in self.front]
-        return "\n".join([*(["No other is as safe and as useful:", *lines] if lines else []), self.verdict])
+        return self.text()
+
+    def text(self, language: str = ENGLISH) -> str:
+        """Return the front, one method a line, and the verdict; ``language`` is "en" (default), "de" or "fr"."""
+        tell = sentences(language).tell
+        said = [f"{row.name}: risk {decimals(row.largest_risk)}, loss {decimals(row.loss)}" for row in self.front]
+        front = [tell("No other is as safe and as useful:"), *(f"  {tell(one)}" for one in said)] if said else []
+        return "\n".join([*front, tell(self.verdict)])
 
     def __repr__(self) -> str:
         return f"Optimum({len(self.front)} on the front; {self.verdict})"
@@ -382,7 +389,7 @@ class _Race:
     def _ranked(self, trials: Sequence[Trial], found: Mapping[str, ComparedMethod]) -> tuple[Trial, ...]:
         """Return the candidates that made a release by how many layers of others beat them; safe ones first."""
         made = [trial for trial in trials if _place(found[trial.identity]) is not None]
-        layers = _layers(np.array([_place(found[trial.identity]) for trial in made]))
+        layers = layers_of(np.array([_place(found[trial.identity]) for trial in made]))
 
         def key(place: int) -> tuple[int, bool, float]:
             row = found[made[place].identity]
@@ -433,14 +440,3 @@ def front_of(rows: Sequence[ComparedMethod]) -> tuple[ComparedMethod, ...]:
     marks = non_dominated(np.array([_place(row) for row in known]))
     best = [row for row, mark in zip(known, marks, strict=True) if mark]
     return tuple(sorted(best, key=lambda row: row.loss or 0.0))
-
-
-def _layers(places: Any) -> Any:
-    """Return for each point by how many layers of non-dominated points it is beaten."""
-    layers = np.zeros(len(places), dtype=np.int64)
-    left = np.arange(len(places))
-    while left.size:
-        best = non_dominated(places[left])
-        left = left[~best]
-        layers[left] += 1
-    return layers

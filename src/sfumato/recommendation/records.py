@@ -10,7 +10,7 @@ import math
 import shlex
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
 from sfumato.job.assess import draw_rows
+from sfumato.languages import ENGLISH, sentences
 from sfumato.machine import CELL, COPIES, OWN
 from sfumato.methods.base import make_method
 from sfumato.params import plain
@@ -181,40 +182,55 @@ class Recommendation:
         }
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, language: str = ENGLISH) -> str:
+        """Return the recommendation as lines of text; commands and names stay as they are.
+
+        Parameters
+        ----------
+        language : {"en", "de", "fr"}, default "en"
+            Language of the sentences.
+
+        Returns
+        -------
+        str
+            The command, the reasons, the cost and the alternatives.
+        """
+        tell = sentences(language).tell
         cost = f"about {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})"
-        widths = [f"  {one}" for one in self.cost.widths]
-        others = [f"  {one.method}: {one.reason}" for one in self.alternatives]
-        refused = ["Nothing is recommended.", self.verdict, "", "What was chosen first:"]
+        widths = [f"  {one.statistic}: {tell(one.text)}" for one in self.cost.widths]
+        others = [f"  {one.method}: {tell(one.reason)}" for one in self.alternatives]
+        refused = [tell("Nothing is recommended."), tell(self.verdict), "", tell("What was chosen first:")]
         return "\n".join(
             [
                 *(refused if self.passed is False else []),
                 self.command,
                 "",
-                *(f"- {reason}" for reason in self.reasons),
-                *([f"- {self.verdict}"] if self.verdict and self.passed is not False else []),
+                *(f"- {tell(reason)}" for reason in self.reasons),
+                *([f"- {tell(self.verdict)}"] if self.verdict and self.passed is not False else []),
                 "",
-                f"Cost: {cost}",
-                *(["Guaranteed intervals:", *widths] if widths else []),
-                *(self._if_unknown() if self.unknown else []),
-                *(["Or:", *others] if others else []),
+                tell(f"Cost: {cost}"),
+                *([tell("Guaranteed intervals:"), *widths] if widths else []),
+                *(self._if_unknown(tell) if self.unknown else []),
+                *([tell("Or:"), *others] if others else []),
             ]
         )
 
-    def _if_unknown(self) -> list[str]:
+    def _if_unknown(self, tell: Callable[[str], str] = str) -> list[str]:
         assert self.unknown is not None
         before = {one.statistic: one for one in self.cost.widths}
-        return [
-            "",
+        decide = (
             f"You decide: if nobody outside can know {', '.join(self.unknown.columns)}, make them sensitive (untested: "
-            "the tests assume an intruder who knows everything):",
-            f"  {self.unknown.command}",
-            *(
-                f"  {one}"
-                + (f", instead of {was.wide}" if (was := before.get(one.statistic)) and was.width > one.width else "")
-                for one in self.unknown.widths
-            ),
-            "",
-        ]
+            "the tests assume an intruder who knows everything):"
+        )
+        widths = (
+            one.text
+            + (f", instead of {was.wide}" if (was := before.get(one.statistic)) and was.width > one.width else "")
+            for one in self.unknown.widths
+        )
+        told = (f"  {one.statistic}: {tell(text)}" for one, text in zip(self.unknown.widths, widths, strict=True))
+        return ["", tell(decide), f"  {self.unknown.command}", *told, ""]
 
     def _repr_html_(self) -> str:
         """Show the command, the reasons, the cost and the alternatives in a notebook; no cells."""

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from sfumato.errors import RequestError
+from sfumato.languages import ENGLISH, Sentences, sentences
 
 Family = Literal["privacy", "utility"]
 Better = Literal["higher", "lower"]
@@ -249,6 +250,22 @@ class Assessment:
         return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, language: str = ENGLISH) -> str:
+        """Return the verdict and all scores as lines of text.
+
+        Parameters
+        ----------
+        language : {"en", "de", "fr"}, default "en"
+            Language of the sentences.
+
+        Returns
+        -------
+        str
+            The verdict, what was compared, one line per score, and what was not measured.
+        """
+        known = sentences(language)
         reference = f"{self.reference_rows:,} reference rows" if self.reference_rows else "no reference"
         rows = (
             f"{self.people:,} people in {self.original_rows:,} rows" if self.people else f"{self.original_rows:,} rows"
@@ -256,13 +273,15 @@ class Assessment:
         head = f"{self.method}: {rows}, {self.released_rows:,} released, {reference}, {self.columns} columns compared"
         parts = [self.verdict, head, *([self.sample_note] if self.sample_note else [])]
         parts += [self.knowledge_note] if self.knowledge else []
+        parts = list(map(known.tell, parts))
         for family in ("privacy", "utility"):
-            parts += ["", family.capitalize(), *_align_scores([s for s in self.scores if s.family == family])]
+            scores = [score for score in self.scores if score.family == family]
+            parts += ["", known.say(family).capitalize(), *_align_scores(scores, known)]
         if self.worst_attack is not None:
             gain = f"gain over guessing at least {self.worst_attack.gain:.3f} (95 % confidence)"
-            parts += ["", f"Worst attack: {self.worst_attack.name}, {gain}"]
-        parts += ["", *(f"Not measured: {one.name} ({one.reason})" for one in self.omitted)] if self.omitted else []
-        return "\n".join(parts)
+            parts += ["", known.tell(f"Worst attack: {self.worst_attack.name}, {gain}")]
+        omitted = (known.tell(f"Not measured: {one.name} ({one.reason})") for one in self.omitted)
+        return "\n".join([*parts, *(["", *omitted] if self.omitted else [])])
 
     def _repr_html_(self) -> str:
         """Show the verdict, what attacks find, and all scores in a notebook; no cells."""
@@ -271,22 +290,25 @@ class Assessment:
         return show_assessment(self)
 
 
-def _cells(score: Score) -> tuple[str, ...]:
+def _align_scores(scores: Sequence[Score], known: Sentences) -> list[str]:
+    """Return one line per score: name, value, interval, direction, rows and result, without the note."""
+    cells = [_cells(score, known) for score in scores]
+    name_width, direction_width, words = (max((len(row[place]) for row in cells), default=0) for place in (0, 3, 5))
+    lines = (
+        f"  {name:<{name_width}}  {value:>8}  {interval:<16}  {direction:<{direction_width}}  {rows:>7} "
+        f"{counted:<{words}}  {result}"
+        for name, value, interval, direction, rows, counted, result in cells
+    )
+    return [line.rstrip() for line in lines]
+
+
+def _cells(score: Score, known: Sentences) -> tuple[str, ...]:
     """Return name, value, interval, direction, how many of what were counted, and result of a score as text."""
     interval = "" if score.low is None or score.high is None else f"[{score.low:.3f}, {score.high:.3f}]"
     result = {True: "passed", False: "FAILED", None: ""}[score.passed]
-    return score.name, f"{score.value:.3f}", interval, score.better, f"{score.rows:,}", score.counted, result
-
-
-def _align_scores(scores: Sequence[Score]) -> list[str]:
-    """Return one line per score: name, value, interval, direction, rows and result, without the note."""
-    width = max((len(score.name) for score in scores), default=0)
-    words = max((len(score.counted) for score in scores), default=0)
-    lines = (
-        f"  {name:<{width}}  {value:>8}  {interval:<16}  {better:<6} is better  {rows:>7} {counted:<{words}}  {result}"
-        for name, value, interval, better, rows, counted, result in map(_cells, scores)
-    )
-    return [line.rstrip() for line in lines]
+    value, ends, rows = map(known.numbers, (f"{score.value:.3f}", interval, f"{score.rows:,}"))
+    name, better, counted, told = map(known.say, (score.name, f"{score.better} is better", score.counted, result))
+    return name, value, ends, better, rows, counted, told
 
 
 def _number(value: object) -> float:

@@ -13,9 +13,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import run
-from sfumato.comparison.records import ComparedMethod
+from sfumato.comparison.records import ComparedMethod, layers_of
 from sfumato.errors import OptionError, RequestError
-from sfumato.recommendation.optimize import RiskLimit, _candidates, _layers, front_of
+from sfumato.recommendation.optimize import RiskLimit, _candidates, front_of
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 
@@ -44,7 +44,7 @@ class TestTheLimit:
 
 
 def test_layers_of_points_that_no_other_beats():
-    assert _layers(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 2.0]])).tolist() == [0, 0, 1, 2]
+    assert layers_of(np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [2.0, 2.0]])).tolist() == [0, 0, 1, 2]
 
 
 def test_exact_columns_race_protected_too():
