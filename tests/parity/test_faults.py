@@ -69,7 +69,7 @@ PHASES = {  # what writes in each phase of a release
     "reading": (pq.ParquetWriter, "write_table"),
     "survey": (connection.Connection, "_result"),
     "sorting": (blocks._BlockWriter, "_write"),
-    "anonymizing": (parts, "_write_parquet"),
+    "anonymizing": (parts, "write_parquet"),
     "putting in place": (bundle, "_seal"),
 }
 
@@ -98,7 +98,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
             os.kill(os.getpid(), signal.SIGKILL)
 
         phases = [(session, "rows_of"), (engine.DuckDBScan, "take"), (blocks._BlockWriter, "close"),
-            (parts, "_write_parquet"), (session.TallyFiles, "create"), (session, "write_parts")]
+            (parts, "write_parquet"), (session.TallyFiles, "create"), (session, "write_parts")]
         for owner, name in phases:
             child = os.fork()
             if not child:
@@ -114,7 +114,7 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=os.environ, check=True
     )
     lines = run.stdout.splitlines()
-    names = ("rows_of", "take", "close", "_write_parquet", "create", "write_parts")
+    names = ("rows_of", "take", "close", "write_parquet", "create", "write_parts")
     assert [line for line in lines if line.startswith(names)] == [f"{name} -9" for name in names]
     left = [line for line in lines if line.startswith(".out")]
     assert len(left) >= len(names), "each killed run leaves its folder"

@@ -6,6 +6,7 @@ import datetime
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import Probability, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, EXACT, NOT_RELEASED
+from sfumato.release.moments_in_parts import Ask, can_be_summed, estimate_in_parts, is_large
+from sfumato.release.rows import ask_rows
 from sfumato.schema.columns import Design, Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.conditions import base_columns, quote
@@ -85,6 +88,7 @@ class Analysis:
     confidence_by: str = "imbens-manski"
     value: str = "midpoints"  # what the value is computed from
     probability: float = 0.95  # of intervals from noisy measurements
+    ask: Ask | None = None  # answers questions about the released rows; the table itself is asked by default
 
     def __post_init__(self) -> None:
         if self.confidence is not None:
@@ -140,12 +144,14 @@ class Analysis:
         """Return one estimate with a guaranteed interval per part of the statistic."""
         if self._weight is not None and self._weight in wanted.columns:
             return self._of_weights(wanted)
+        if summed := self.in_parts(wanted):
+            return summed
         intervals = self._count_boxes(wanted.columns)
         wanted = wanted.resolve(intervals)
         if self.confidence is not None:
             wanted = wanted.at_confidence(self.confidence)
         if self.wide_boxes == "keep":
-            return self._finish(wanted, intervals, self._join(wanted, intervals))
+            return self._finish(wanted, self._join(wanted, intervals), intervals)
         parts = wanted.parts()
         deadlines = self._start_halves([wanted], len(parts))
         effects = [
@@ -153,6 +159,18 @@ class Analysis:
             for part, deadline in zip(parts, deadlines, strict=True)
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
+
+    def in_parts(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return the estimate from moments of parts, if the table is large and stored and moments tell it; else ()."""
+        plain = self._weight is None and self.wide_boxes == "keep" and self.value == "midpoints" and not self.domain
+        exact = self.confidence is not None or (self.budget is not None and self.budget.gap is not None)
+        if not is_large(self.table) or not plain or exact or not can_be_summed(wanted, self.table):
+            return ()
+        unseen = self._unseen({})
+        if self._reason_for_no_interval(wanted) or (unseen is not None and wanted.covers(unseen)):
+            return ()
+        found = estimate_in_parts(wanted, self.table, self.ask or partial(ask_rows, self.table))
+        return () if found is None else self._finish(wanted, (found,))
 
     def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
         """Estimate, and join the uncertainty of the boxes and that of sampling if it is asked for."""
@@ -251,7 +269,7 @@ class Analysis:
             unit = inner.unit(intervals.calendars)
             own = unit.express(apply_effect(one, effect, inner))
             estimates.append(replace(own, reweighting=unit.express_effect(effect)))
-        return self._finish(wanted, intervals, tuple(estimates))
+        return self._finish(wanted, tuple(estimates), intervals)
 
     def _start_halves(self, statistics: Sequence[Statistic], parts: int) -> Iterator[Deadline]:
         """Return deadlines with half of the time: the other half is for the estimate from all records."""
@@ -294,33 +312,38 @@ class Analysis:
             from_text=self.from_text,
             known=None if manifest is None else {column.name for column in manifest.columns},
         )
-        domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
-        domains |= {name: _parse_domain(name, self.domain[name], intervals.calendars) for name in self.domain}
-        suppressed = manifest.suppressed if manifest else 0
-        unseen = Unseen(suppressed, domains) if suppressed and weight is None else None
-        intervals = replace(intervals, unseen=unseen)
+        intervals = replace(intervals, unseen=self._unseen(intervals.calendars))
         if tuple(columns) == base_columns(columns):
             return intervals
         from sfumato.statistics.derived_columns import add_derived
 
         return add_derived(intervals, columns)
 
+    def _unseen(self, calendars: Mapping[str, Calendar]) -> Unseen | None:
+        """Return the suppressed rows, and the domains of their values; None if there are none, or with weights."""
+        manifest = self.manifest
+        domains = {column.name: column.domain for column in manifest.columns if column.domain} if manifest else {}
+        domains |= {name: _parse_domain(name, self.domain[name], calendars) for name in self.domain}
+        suppressed = manifest.suppressed if manifest else 0
+        return Unseen(suppressed, domains) if suppressed and self._weight is None else None
+
     def resolve(self, wanted: Statistic) -> Statistic:
         """Return the statistic with what it takes from the table, such as the groups that there are."""
         return wanted if wanted.parts_share_records else wanted.resolve(self._count_boxes(wanted.columns))
 
     def _finish(
-        self, wanted: Statistic, intervals: CountedBoxes, estimates: Sequence[Estimate]
+        self, wanted: Statistic, estimates: Sequence[Estimate], intervals: CountedBoxes | None = None
     ) -> tuple[Estimate, ...]:
         """Say whose statistic the estimates are, and withdraw the intervals of altered columns."""
         of, notes = RELEASED_ROWS, [] if self.manifest else [WITHOUT_MANIFEST]
         suppressed = self.manifest.suppressed if self.manifest else 0
         if self.manifest:
-            covered = suppressed == 0 or (intervals.unseen is not None and wanted.covers(intervals.unseen))
+            unseen = intervals.unseen if intervals else None
+            covered = suppressed == 0 or (unseen is not None and wanted.covers(unseen))
             of = ORIGINAL if covered else RELEASED_ROWS
             left_out = "rows that were left out" if suppressed is None else f"{suppressed:,} suppressed rows"
             notes += [] if covered else [f"{left_out} are not covered"]
-        if intervals.pools is not None and intervals.pools.merge_groups:
+        if intervals and intervals.pools is not None and intervals.pools.merge_groups:
             notes += [POOLED]
         reason = self._reason_for_no_interval(wanted)
         if reason:

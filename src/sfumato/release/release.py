@@ -287,7 +287,7 @@ class Release(ReleasedFrames):
     def _analysis(self, *, domain: Mapping[str, tuple[Any, Any]] | None = None, **options: Any) -> Analysis:
         for name in domain or ():
             require_name(name, self.names)
-        options |= {"table": self.table, "domain": domain or {}, "from_text": self._from_text}
+        options |= {"table": self.table, "domain": domain or {}, "from_text": self._from_text, "ask": self.answers}
         return Analysis(manifest=self.manifest, **options)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from sfumato.release.moments_in_parts import is_large
 from sfumato.report.distributions import (
     QUESTIONS,
     BlamedColumn,
@@ -24,6 +25,7 @@ from sfumato.report.reproduction import Reproduction, describe_value, reproducti
 from sfumato.report.summary import Summary, summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role
+from sfumato.table.intervals import BOX, original_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 
 Tone = Literal["good", "caution", "bad"]
+DRAWN_ROWS = 1_000_000  # of a large table, from which its picture is drawn
 MOST_ASKED = 5  # questions of failed tests in the verdict
 PASSED = {
     "privacy": "it reveals no more about its people than a sample of other people would",
@@ -393,8 +396,18 @@ def contents(release: Release, summary: Summary | None = None) -> Contents:
         changes=utility_changes(assessment),
         decisions=decisions(release, statistics, shown.usefulness),
         notes=tuple((name, describe_value(value)) for name, value in manifest.notes.items()) if manifest else (),
-        _picture=draw(release.table, *shown.pictured, release.names) if shown.pictured else None,
+        _picture=_draw(release, *shown.pictured) if shown.pictured else None,
     )
+
+
+def _draw(release: Release, x: str, y: str) -> Picture | None:
+    """Draw two columns, those of a large table from some of its rows."""
+    table = release.table
+    if not is_large(table):
+        return draw(table, x, y, release.names)
+    names = [name for name in table.names if name == BOX or original_name(name, table.kinds, release.names) in (x, y)]
+    picture, whole = draw(table.thinned(names, DRAWN_ROWS), x, y, release.names), groups(release)
+    return replace(picture, boxes=whole.groups) if picture and whole else picture
 
 
 def _columns(release: Release) -> tuple[ReportedColumn, ...]:

@@ -374,11 +374,17 @@ BLAMED_CELLS = 20_000_000  # cells of unprotected columns up to which each colum
 
 def intruder_views(release: Release) -> tuple[IntruderView, ...]:
     """Return what two intruders find: one knows the protected columns, the other everything that is released."""
+    questions = view_questions(release)
+    sizes = release.answers(questions.values())
+    return tuple(_view(release, knows, one.columns, sizes[one]) for knows, one in questions.items())
+
+
+def view_questions(release: Release) -> dict[str, GroupSizesOf]:
+    """Return what is asked about the rows for each intruder, by what the intruder knows."""
     protected, others = _known_columns(release)
     everything = [*protected, *(name for names in others.values() for name in names)]
-    views = [(PROTECTED, protected)] * bool(protected) + [(EVERYTHING, everything)] * bool(others)
-    sizes = _group_sizes(release, [columns for _, columns in views])
-    return tuple(_view(release, knows, columns, own) for (knows, columns), own in zip(views, sizes, strict=True))
+    known = {PROTECTED: protected, EVERYTHING: everything if others else []}
+    return {knows: GroupSizesOf(tuple(columns)) for knows, columns in known.items() if columns}
 
 
 def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
@@ -387,7 +393,8 @@ def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:
     if not protected or release.manifest is None or release.table.rows * len(others) > BLAMED_CELLS:
         return ()
     roles = {column.name: str(column.role) for column in release.manifest.columns}
-    before, *sizes = _group_sizes(release, [protected, *([*protected, *shown] for shown in others.values())])
+    questions = [GroupSizesOf(tuple(one)) for one in (protected, *([*protected, *shown] for shown in others.values()))]
+    before, *sizes = map(release.answers(questions).__getitem__, questions)
     blamed = [
         BlamedColumn(name=name, role=roles[name], alone=own.unique_rows, _released=(*protected, *others[name]))
         for name, own in zip(others, sizes, strict=True)
@@ -414,7 +421,7 @@ def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
     return protected, {column: names for column, names in shown.items() if column not in left_out and column in known}
 
 
-def _view(release: Release, knows: str, columns: list[str], sizes: GroupSizes) -> IntruderView:
+def _view(release: Release, knows: str, columns: Sequence[str], sizes: GroupSizes) -> IntruderView:
     known = {column.name for column in release.manifest.columns}  # type: ignore[union-attr]
     return IntruderView(
         knows=knows,
@@ -426,13 +433,6 @@ def _view(release: Release, knows: str, columns: list[str], sizes: GroupSizes) -
         mean_risk=sizes.count / release.table.rows,
         _released=tuple(columns),
     )
-
-
-def _group_sizes(release: Release, columns: Sequence[Sequence[str]]) -> list[GroupSizes]:
-    """Count the groups of released rows that are equal in each of these sets of columns."""
-    questions = [GroupSizesOf(tuple(one)) for one in columns]
-    answers = release.answers(questions)
-    return [answers[question] for question in questions]
 
 
 def size_classes(sizes: GroupSizes) -> tuple[SizeClass, ...]:

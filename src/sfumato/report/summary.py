@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import StatisticError
+from sfumato.release.analysis import Analysis
 from sfumato.release.manifest import BOX_MEAN
-from sfumato.report.usefulness import NO_CONCERN, Usefulness, usefulness
+from sfumato.release.moments_in_parts import can_be_summed, is_large, midpoints_of
+from sfumato.report.distributions import view_questions
+from sfumato.report.usefulness import NO_CONCERN, Usefulness, report_questions, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.estimate import COUNT, DAYS, SQUARE_DAYS, Estimate, RecoveredEstimate, quantity
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
 
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
-MOST_ROWS = 20_000_000  # rows up to which a report contains statistics and a picture
 NOT_COUNTED = "no guarantee here: the released rows alone do not show it"  # shown with a stated privacy promise
 NOT_PROMISED = "assess the release before it is used"  # shown with "no guarantee"
 
@@ -44,13 +46,21 @@ class Summary:
 def summarize(release: Release) -> Summary:
     """Compute the estimates, within a second per statistic, and choose the pictured columns.
 
-    A release with very many rows gets neither, because even its groups fill the memory; ``estimate`` computes them.
+    Of very many rows, even the groups fill the memory: only statistics that are computed in parts are shown then.
     """
-    if release.table.rows > MOST_ROWS:
-        return Summary((), None)
+    ask_all(release)
     estimates = shown_estimates(release)
     useful = usefulness(release, estimates)
     return Summary(estimates, pictured_columns(release), useful, recovered_estimates(release))
+
+
+def ask_all(release: Release) -> None:
+    """Ask all that a report of a large release shows about its rows at once, so that they are read once."""
+    if not is_large(release.table):
+        return
+    statistics = [parse(one, names=release.names) for one in shown_statistics(release) if _columns(one, release)]
+    summed = [midpoints_of(one, release.table) for one in statistics if can_be_summed(one, release.table)]
+    release.answers([*report_questions(release), *view_questions(release).values(), *summed])
 
 
 def boxed_columns(release: Release) -> tuple[str, ...]:
@@ -122,9 +132,13 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
 
 
 def _estimate(statistic: str | Statistic, release: Release) -> tuple[Estimate | RecoveredEstimate, ...]:
-    """Estimate a statistic within a second; nothing if the release does not allow it."""
+    """Estimate a statistic within a second; nothing if the release does not allow it, or only with all its groups."""
+    budget = EstimateBudget(seconds=1.0)
     try:
-        return tuple(release.estimates(statistic, budget=EstimateBudget(seconds=1.0)))
+        if is_large(release.table):
+            whole = Analysis(table=release.table, manifest=release.manifest, budget=budget, ask=release.answers)
+            return whole.in_parts(parse(statistic, names=release.names))
+        return tuple(release.estimates(statistic, budget=budget))
     except StatisticError:
         return ()
 

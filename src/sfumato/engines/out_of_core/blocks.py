@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sfumato.engines.base import PairedSample, no_row_error
 from sfumato.engines.finish_rows import RandomNumbering, finish_rows
 from sfumato.errors import GuaranteeNotMet
+from sfumato.formats.arrow_files import write_parquet
 from sfumato.formats.raw_files import write_whole
 from sfumato.plan.plan import Evidence, Plan, Trace
 from sfumato.randomness import Randomness
@@ -186,7 +187,7 @@ class PartWriter:
             Evidence(outcome.released, original, outcome.origin), self.plan.numbered, order, renumber
         )
         released, number = evidence.released, int(self.file_numbers[block])
-        write_whole(self.folder / part_name(number), partial(_write_parquet, released.arrow))
+        write_whole(self.folder / part_name(number), partial(write_parquet, released.arrow))
         write_whole(self.origins / f"{number}.npy", lambda file: np.save(file, evidence.origin))
         types = {one.name: one.type for one in released.arrow.schema}
         return ReleasedPart(block, number, released.rows, outcome.trace, released.kinds, types, _orders(released.arrow))
@@ -232,7 +233,7 @@ class EqualTypes:
             text = arrow.column(name).cast(pa.string())
             cells = order_categories(text, orders[name]) if name in orders else text
             arrow = arrow.set_column(arrow.column_names.index(name), name, cells)
-        write_whole(self.folder / part_name(part.number), partial(_write_parquet, arrow))
+        write_whole(self.folder / part_name(part.number), partial(write_parquet, arrow))
         kinds = {name: texts.get(name, kind) for name, kind in part.kinds.items()}
         return replace(part, kinds=kinds, types={**part.types, **columns}, orders={**part.orders, **orders})
 
@@ -244,9 +245,3 @@ def _orders(arrow: pa.Table) -> dict[str, tuple[str, ...]]:
         for one in arrow.schema
         if pt.is_dictionary(one.type) and one.type.ordered
     }
-
-
-def _write_parquet(arrow: pa.Table, file: BinaryIO) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, file)
