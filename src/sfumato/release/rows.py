@@ -8,6 +8,7 @@ import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import pyarrow.types as pt
 
 from sfumato.errors import OptionError, ReadError
 from sfumato.formats.isolated import invalid_cells
+from sfumato.machine import processors
 from sfumato.params import Flag
 from sfumato.plan.questions import Answers, PartialAnswers
 from sfumato.table.intervals import BOX, Intervals, high_name, interval_names, is_interval, low_name
@@ -91,10 +93,15 @@ class StoredTable(Table):
 
     def thinned(self, names: Sequence[str], most: int) -> Table:
         self.require(names)
-        step, first, kept = max(1, -(-self.rows // most)), 0, []
-        for part in self.parts(names):
-            kept.append(part.arrow.take(pa.array(np.arange(first, part.rows, step))))
-            first = (first - part.rows) % step
+        step = max(1, -(-self.rows // most))
+        before = np.cumsum([0, *map(rows_in, self.files[:-1])]).tolist()  # rows of the files before each
+
+        def thin(file: Path, rows: int) -> pa.Table:
+            part = _read_part(file, names, self.kinds)
+            return part.arrow.take(pa.array(np.arange(-rows % step, part.rows, step)))
+
+        with ThreadPoolExecutor(processors()) as pool:
+            kept = list(pool.map(thin, self.files, before))
         return Table(pa.concat_tables(kept).unify_dictionaries(), {name: self.kinds[name] for name in names})
 
     def take(self, positions: Any) -> Table:

@@ -19,6 +19,7 @@ from sfumato.formats.raw_files import read_frame, write_frames
 from sfumato.plan.claims.containment import Containment
 from sfumato.plan.plan import Claim
 from sfumato.private_folder import PrivateFolder
+from sfumato.table.group_counts import GroupCounts
 from sfumato.table.intervals import high_name, is_interval, low_name, original_names
 
 if TYPE_CHECKING:
@@ -157,16 +158,17 @@ class TallyFiles:
         return reduce(partial(SettledTallies.merge, claims=self.claims), (self._settle(gists, one) for one in shares))
 
     def _settle(self, gists: Gists, share: int) -> SettledTallies:
-        recounts, changes = [Recount(claim) for claim in self.claims], None
-        for file in sorted(self.folder.glob("*.tallies")):
-            tallies, compared = pickle.loads(read_frame(file, share))
-            for recount, own in zip(recounts, tallies, strict=True):
-                for tally in own:
-                    recount.include(tally)
-            changes = compared if changes is None else changes.merge(compared)
-        return SettledTallies(
-            tuple(recount.settled(gist) for recount, gist in zip(recounts, gists.of_claims, strict=True)), changes
-        )
+        frames = [pickle.loads(read_frame(file, share)) for file in sorted(self.folder.glob("*.tallies"))]
+        changes = None if share else reduce(lambda one, other: one and one.merge(other), (one for _, one in frames))
+        settled = []
+        for place, (claim, gist) in enumerate(zip(self.claims, gists.of_claims, strict=True)):
+            recount, own = Recount(claim), [tally for tallies, _ in frames for tally in tallies[place]]
+            if all(isinstance(tally, GroupCounts) for tally in own) and len(own) > 1:
+                own = [own[0].merge(*own[1:])]
+            for tally in own:
+                recount.include(tally)
+            settled.append(recount.settled(gist))
+        return SettledTallies(tuple(settled), changes)
 
 
 @dataclass(frozen=True, repr=False)

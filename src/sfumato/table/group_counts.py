@@ -68,10 +68,11 @@ class GroupCounts(_Counts):
         """Count the rows of each group."""
         return cls(groups.keys, np.bincount(groups.labels, minlength=groups.size))
 
-    def merge(self, other: GroupCounts) -> GroupCounts:
-        """Add up the rows of groups that have the same key."""
-        groups = KeyedGroups.of_keys(self.keys.followed_by(other.keys))
-        return GroupCounts(groups.keys, sum_by_group(groups, np.concatenate([self.counts, other.counts])))
+    def merge(self, *others: GroupCounts) -> GroupCounts:
+        """Add up the rows of groups that have the same key; many parts at once take less time than one by one."""
+        groups = KeyedGroups.of_keys(self.keys.followed_by(*(one.keys for one in others)))
+        counts = np.concatenate([one.counts for one in (self, *others)])
+        return GroupCounts(groups.keys, sum_by_group(groups, counts))
 
     def split(self, shares: int) -> list[GroupCounts]:
         """Return the groups of each share."""

@@ -303,9 +303,9 @@ class GroupKeys:
     def __reduce__(self) -> tuple[type[GroupKeys], tuple[NDArray[np.uint64]]]:
         return GroupKeys, (self.values,)
 
-    def followed_by(self, other: GroupKeys) -> NDArray[np.uint64]:
-        """Return the keys of both, one after the other."""
-        return np.concatenate([self.values, other.values])
+    def followed_by(self, *others: GroupKeys) -> NDArray[np.uint64]:
+        """Return the keys of all, one after the other."""
+        return np.concatenate([one.values for one in (self, *others)])
 
     def take(self, groups: NDArray[np.int64]) -> GroupKeys:
         """Return the keys of some of the groups."""

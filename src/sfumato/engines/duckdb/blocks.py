@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,8 @@ from sfumato.errors import OptionError
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
+T = TypeVar("T")
+Item = TypeVar("Item")
 HELD_BYTES = 1 << 26  # rows that wait to be written, for all blocks together
 
 
@@ -51,12 +55,8 @@ def route_rows(
     kinds: Mapping[str, Kind] = {}
     failure = ""
     try:
-        for keys, table in tables:
+        for table, ordered, starts in _ahead(partial(_order, route, count), tables):
             kinds = table.kinds
-            block_of = route(table, keys)
-            order = np.argsort(block_of, kind="stable")
-            starts = np.searchsorted(block_of[order], np.arange(count + 1))
-            ordered = table.arrow.take(pa.array(order))
             for number in np.flatnonzero(np.diff(starts)):
                 files.add(int(number), ordered.slice(starts[number], starts[number + 1] - starts[number]))
             files.write_if_full()
@@ -69,6 +69,29 @@ def route_rows(
     if failure:
         raise OptionError(f"Temporary rows cannot be written: {failure}.", fix="free space on the disk of the target")
     return BlockFiles(folder, kinds, files.rows)
+
+
+def _order(
+    route: Callable[[Table, NDArray[np.uint64]], NDArray[np.int64]], count: int, rows: tuple[NDArray[np.uint64], Table]
+) -> tuple[Table, pa.Table, NDArray[np.int64]]:
+    """Return a batch, its rows in the order of their blocks, and where each block starts."""
+    keys, table = rows
+    block_of = route(table, keys)
+    order = np.argsort(block_of, kind="stable")
+    return table, table.arrow.take(pa.array(order)), np.searchsorted(block_of[order], np.arange(count + 1))
+
+
+def _ahead(work: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+    """Yield the results in order; the next item is read and worked on while a result is used."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = None
+        for item in items:
+            following = pool.submit(work, item)
+            if waiting is not None:
+                yield waiting.result()
+            waiting = following
+        if waiting is not None:
+            yield waiting.result()
 
 
 class _BlockWriter:
