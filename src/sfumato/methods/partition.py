@@ -142,15 +142,12 @@ class Routes:
         return np.where(piece == 0, block, first[block] + piece - 1)
 
     def _leaf(self, places: NDArray[np.float64]) -> NDArray[np.int64]:
-        node = np.zeros(len(places), dtype=np.int64)
-        rows = np.arange(len(places))
-        while True:
-            inner = self.axis[node] >= 0
-            if not inner.any():
-                return self.other[node]
-            at = node[inner]
-            below = places[rows[inner], self.axis[at]] <= self.threshold[at]
-            node[inner] = np.where(below, at + 1, self.other[at])
+        from sfumato.methods.route_kernels import follow_cuts
+
+        block = np.zeros(len(places), dtype=np.int64)
+        if len(self.axis) > 1:
+            follow_cuts(self.axis, self.threshold, self.other, places, block)
+        return block
 
 
 def one_block() -> Routes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sfumato.errors import OptionError
+from sfumato.machine import processors
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -82,16 +84,15 @@ def _order(
 
 
 def _ahead(work: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
-    """Yield the results in order; the next item is read and worked on while a result is used."""
-    with ThreadPoolExecutor(1) as pool:
-        waiting = None
+    """Yield the results in order; as many items as there are processors are worked on while a result is used."""
+    waiting: deque[Future[T]] = deque()
+    with ThreadPoolExecutor(processors()) as pool:
         for item in items:
-            following = pool.submit(work, item)
-            if waiting is not None:
-                yield waiting.result()
-            waiting = following
-        if waiting is not None:
-            yield waiting.result()
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > processors():
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 class _BlockWriter:
