@@ -56,25 +56,35 @@ def _sweep(parent: Path, prefix: str, ending: str) -> None:
 
 
 def abandoned_folders(parent: Path, name: str) -> Iterator[Path]:
-    """Yield the folders of this user whose names match the pattern, and whose processes have ended."""
+    """Yield the folders of this user whose names match the pattern, and whose processes have ended.
+
+    Each is locked until the next one is asked for, so that it cannot be removed while a new process begins to use it.
+    """
     named: list[Path] = []
     with contextlib.suppress(OSError):  # the parent does not exist yet, or cannot be listed
         named = [path for path in parent.iterdir() if re.fullmatch(name, path.name)]
     for path in named:
-        is_left = False
+        locks: list[int] | None = None
         with contextlib.suppress(OSError):  # one that cannot be looked into must not keep the others
-            is_left = _is_ours(path) and _is_abandoned(path)
-        if is_left:
-            yield path
+            locks = _lock_abandoned(path) if _is_ours(path) else None
+        if locks is not None:
+            try:
+                yield path
+            finally:
+                unlock(locks)
 
 
 def lock(folder: Path) -> list[int]:
-    """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done."""
+    """Lock a folder for as long as this process lives, and return the descriptor; [] where that cannot be done.
+
+    Who sweeps a folder holds its lock, so that a folder that is there when it is locked stays.
+    """
     try:
         import fcntl
-    except ImportError:
+
+        descriptor = os.open(folder, os.O_RDONLY)
+    except (ImportError, FileNotFoundError):  # on Windows, or swept in this moment
         return []
-    descriptor = os.open(folder, os.O_RDONLY)
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     return [descriptor]
@@ -86,22 +96,27 @@ def unlock(locks: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def _is_abandoned(folder: Path) -> bool:
-    """Whether no living process works in the folder."""
+def _lock_abandoned(folder: Path) -> list[int] | None:
+    """Lock a folder in which no living process works; None if one does."""
     try:
         import fcntl
     except ImportError:
-        return time.time() - folder.stat().st_mtime > ABANDONED
+        return [] if _is_old(folder) else None
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
-    except OSError:
-        return time.time() - folder.stat().st_mtime > ABANDONED
-    finally:
         os.close(descriptor)
-    return True
+        return None
+    except OSError:  # a file system without locks
+        is_old = _is_old(folder)
+        os.close(descriptor)
+        return [] if is_old else None
+    return [descriptor]
+
+
+def _is_old(folder: Path) -> bool:
+    return time.time() - folder.stat().st_mtime > ABANDONED
 
 
 def _is_ours(path: Path) -> bool:

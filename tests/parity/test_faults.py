@@ -128,15 +128,28 @@ def test_a_kill_in_any_phase_leaves_the_old_release_and_nothing_to_read(source, 
 @pytest.mark.parametrize("when", ["survey", "sorting"])
 def test_a_file_that_changes_while_it_is_read(when, source, old, tmp_path, monkeypatch):
     before = contents(old)
-    owner, name = {"survey": (relation.StoredRows, "to_table"), "sorting": (blocks._BlockWriter, "add")}[when]
-    whole = getattr(owner, name)
+    to_table, route_rows = relation.StoredRows.to_table, blocks.route_rows
 
-    def changing(*arguments):
+    def change():
         pq.write_table(people(2000, seed=9), source.with_suffix(".new"))
         source.with_suffix(".new").replace(source)
-        return whole(*arguments)
 
-    monkeypatch.setattr(owner, name, changing)
+    def read(*arguments):
+        change()
+        return to_table(*arguments)
+
+    def route(tables, *arguments):
+        def changing():
+            for rows in tables:
+                change()
+                yield rows
+
+        return route_rows(changing(), *arguments)
+
+    if when == "survey":
+        monkeypatch.setattr(relation.StoredRows, "to_table", read)
+    else:
+        monkeypatch.setattr("sfumato.engines.duckdb.engine.route_rows", route)
     with pytest.raises(ReadError, match="must not change"):
         sf.Boxes(k=5).release(source, schema=ROLES, engine=SMALL, into=old)
     assert contents(old) == before

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -261,3 +262,25 @@ class TestBeforeTheWork:
 
     def test_a_name_as_long_as_the_system_allows_is_written(self, released, tmp_path):
         assert {path.name for path in released.write(tmp_path / ("a" * 255)).iterdir()} == FILES
+
+
+def test_a_folder_that_is_in_use_is_never_swept(tmp_path):
+    """Each writer sweeps what others left, at the moment in which others make and lock their folders."""
+    failures = []
+
+    def work():
+        try:
+            for _ in range(100):
+                folder = PrivateFolder.create("rows-", tmp_path)
+                (folder.path / "rows").write_text("rows")
+                assert (folder.path / "rows").read_text() == "rows"
+                folder.remove()
+        except (OSError, AssertionError) as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=work) for _ in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert not failures and not list(tmp_path.iterdir())
