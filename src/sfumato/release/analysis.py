@@ -14,8 +14,8 @@ import numpy as np
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import Probability, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, EXACT, NOT_RELEASED
-from sfumato.release.moments_in_parts import Ask, can_be_summed, estimate_in_parts, is_large
-from sfumato.release.rows import ask_rows
+from sfumato.release.moments_in_parts import Ask, can_be_summed, estimate_in_parts
+from sfumato.release.rows import ask_rows, is_large
 from sfumato.schema.columns import Design, Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.conditions import base_columns, quote

@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.plan.questions import Question
-from sfumato.release.rows import StoredTable
 from sfumato.statistics.estimate import Estimate
 from sfumato.statistics.moment_statistics import Correlation, Covariance, Mean, Sd, Variance
 from sfumato.statistics.moments import Moments, derivatives
@@ -38,18 +37,12 @@ from sfumato.table.intervals import interval_names, is_interval, missing_name
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
-MANY_ROWS = 20_000_000  # stored rows from which statistics are computed in parts
 NOTE = "computed in parts, from moments and sums: a little wider than the narrowest interval"
 SUMS = 1e-9  # relative rounding error of sums over parts, at most; sums over 10⁶ parts err by less
 CELL = 64 * np.finfo(float).eps  # rounding error of midpoints and differences, relative to the largest end
 KINDS = (Mean, Variance, Sd, Covariance, Correlation)
 
 Ask = Callable[[Sequence[Question[Any]]], Any]  # returns the answers by question
-
-
-def is_large(table: Table) -> bool:
-    """Return whether a table is stored in files and has too many rows for what needs all its groups in memory."""
-    return isinstance(table, StoredTable) and table.rows > MANY_ROWS
 
 
 def can_be_summed(statistic: Statistic, table: Table) -> bool:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
     from sfumato.table.kinds import Kind
 
+MANY_ROWS = 20_000_000  # stored rows from which statistics are computed in parts
+
 
 class StoredTable(Table):
     """A table in Parquet files, the parts of a release.
@@ -118,6 +120,11 @@ class StoredTable(Table):
         self.require(names)
         groups = [CountedRows.of(part, names) for part in self.parts(names)]
         return CountedRows.merge(groups, names)
+
+
+def is_large(table: Table) -> bool:
+    """Return whether a table is stored in files and has too many rows for what needs all its groups in memory."""
+    return isinstance(table, StoredTable) and table.rows > MANY_ROWS
 
 
 _READ_ELSEWHERE: list[StoredTable] = []  # tables whose files frames of Spark read, which cannot hold on to them

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from sfumato.release.moments_in_parts import is_large
+from sfumato.release.rows import is_large
 from sfumato.report.distributions import (
     QUESTIONS,
     BlamedColumn,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import StatisticError
 from sfumato.release.analysis import Analysis
 from sfumato.release.manifest import BOX_MEAN
-from sfumato.release.moments_in_parts import can_be_summed, is_large, midpoints_of
+from sfumato.release.moments_in_parts import can_be_summed, midpoints_of
+from sfumato.release.rows import is_large
 from sfumato.report.distributions import view_questions
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, report_questions, usefulness
 from sfumato.schema.columns import Role

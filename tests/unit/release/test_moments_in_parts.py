@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.release import moments_in_parts
+from sfumato.release import rows as released_rows
 from sfumato.release.moments_in_parts import NOTE, estimate_in_parts
 from sfumato.release.rows import StoredTable, ask_rows
 from sfumato.statistics.language import parse
@@ -89,7 +89,7 @@ def test_the_report_of_a_large_release_is_whole(tmp_path, monkeypatch):
     method, roles = sf.Boxes(k=5, keep=["corr(x, y)", "mean(x)"]), dict.fromkeys("xyz", "quasi")
     given = {"schema": roles, "seed": 1, "engine": sf.DuckDB(block_rows=1000)}
     small = method.release(tmp_path / "people.parquet", into=tmp_path / "small", **given)
-    monkeypatch.setattr(moments_in_parts, "MANY_ROWS", 1000)
+    monkeypatch.setattr(released_rows, "MANY_ROWS", 1000)
     large = method.release(tmp_path / "people.parquet", into=tmp_path / "large", **given)
     pages = [html.unescape((tmp_path / name / "report.html").read_text()) for name in ("small", "large")]
     for said in ("corr(x, y)", "mean(x)", "x and y in the release", "Distributions"):
