@@ -72,18 +72,7 @@ class Improvement:
         return self.text()
 
     def text(self, language: str = ENGLISH) -> str:
-        """Return the steps and the verdict as lines of text.
-
-        Parameters
-        ----------
-        language : {"en", "de", "fr"}, default "en"
-            Language of the sentences.
-
-        Returns
-        -------
-        str
-            One line per step, and the verdict.
-        """
+        """Return the steps, one a line, and the verdict; ``language`` is "en" (default), "de" or "fr"."""
         tell = sentences(language).tell
         return "\n".join(
             [*(f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)), tell(self.verdict)]

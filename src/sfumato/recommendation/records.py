@@ -185,18 +185,7 @@ class Recommendation:
         return self.text()
 
     def text(self, language: str = ENGLISH) -> str:
-        """Return the recommendation as lines of text; commands and names stay as they are.
-
-        Parameters
-        ----------
-        language : {"en", "de", "fr"}, default "en"
-            Language of the sentences.
-
-        Returns
-        -------
-        str
-            The command, the reasons, the cost and the alternatives.
-        """
+        """Return the recommendation as lines; commands and names stay; ``language`` is "en" (default), "de" or "fr"."""
         tell = sentences(language).tell
         cost = f"about {self.cost.seconds:.1f} s and {self.cost.memory / 1e9:.1f} GB of memory ({self.cost.note})"
         widths = [f"  {one.statistic}: {tell(one.text)}" for one in self.cost.widths]

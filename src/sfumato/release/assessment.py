@@ -253,18 +253,7 @@ class Assessment:
         return self.text()
 
     def text(self, language: str = ENGLISH) -> str:
-        """Return the verdict and all scores as lines of text.
-
-        Parameters
-        ----------
-        language : {"en", "de", "fr"}, default "en"
-            Language of the sentences.
-
-        Returns
-        -------
-        str
-            The verdict, what was compared, one line per score, and what was not measured.
-        """
+        """Return the verdict and all scores, one a line; ``language`` is "en" (default), "de" or "fr"."""
         known = sentences(language)
         reference = f"{self.reference_rows:,} reference rows" if self.reference_rows else "no reference"
         rows = (

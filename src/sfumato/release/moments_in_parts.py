@@ -74,14 +74,15 @@ def estimate_in_parts(statistic: Statistic, table: Table, ask: Ask) -> Estimate 
     second = _SumsOfRanges(first.ends, statistic, *_frozen(moments))
     sums: _Sums = ask([second])[second]
     low, high = _bounds(statistic, value, moments, sums, middle.largest)
-    inner = [statistic.value(one) for one in (sums.lower, sums.upper)]
+    attained = [value, *(statistic.value(one) for one in (sums.lower, sums.upper))]
+    inner = [one for one in attained if not math.isnan(one)]  # a choice of equal values has no correlation
     return Estimate(
         name=str(statistic),
         value=value,
-        low=min(low, *inner),
-        high=max(high, *inner),
-        inner_low=min(*inner, value),
-        inner_high=max(*inner, value),
+        low=float(min(low, *inner)),
+        high=float(max(high, *inner)),
+        inner_low=min(inner),
+        inner_high=max(inner),
         linear_low=value - sums.first_order / moments.records,
         linear_high=value + sums.first_order / moments.records,
         records=moments.records,
