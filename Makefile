@@ -10,18 +10,18 @@ PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-re
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-.PHONY: demo test thorough durations quick engines check docs generated bench bench-check bench-studies replicate fuzz clean
+.PHONY: demo test thorough durations quick engines check docs generated bench bench-check bench-studies replicate calibrate fuzz clean
 
 demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 	$(BIN)/sfumato demo
 
 # tests run side by side, so none of them may take all cores for its small products of matrices
-test thorough durations quick: export OPENBLAS_NUM_THREADS ?= 1
-test: $(VENV)/.dev  ## the test functions that take less than four seconds (tests/durations.json), in all rooms
-	$(PYTEST) -m "not replication and not slow" --below 4 --durations=25 --durations-min=2
+test thorough durations quick calibrate: export OPENBLAS_NUM_THREADS ?= 1
+test: $(VENV)/.dev  ## the test functions that take less than two seconds (tests/durations.json), in all rooms
+	$(PYTEST) -m "not replication and not slow" --below 2 --durations=25 --durations-min=2
 
 thorough: $(VENV)/.dev  ## the longer ones: cold compilers, killed clusters, statistical tests with many repetitions
-	$(PYTEST) -m "not replication and not slow" --above 4
+	$(PYTEST) -m "not replication and not slow" --above 2
 
 durations: $(VENV)/.dev  ## both, and how long each takes, which decides what belongs to which; on an idle machine
 	$(PYTEST) -m "not replication and not slow" --record-durations
@@ -56,9 +56,13 @@ bench-check: $(VENV)/.dev  ## fails if a figure of ours is a fifth worse than be
 bench-studies: $(VENV)/.dev  ## longer measurements of single methods, which the pages on theory and cost show
 	@for file in benchmarks/studies/*.py; do $(BIN)/python "$$file" || exit 1; done
 
-replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them
-	$(PYTEST) -m "replication or slow"
-	@for file in docs/replication/*.py; do [ ! -e "$$file" ] || $(BIN)/python "$$file" || exit 1; done
+replicate: export OPENBLAS_NUM_THREADS ?= 1
+replicate: $(VENV)/.dev  ## the numbers of the papers, and the pages that show them; at most 40 minutes
+	$(PYTEST) -m replication tests/replication
+	ls docs/replication/*.py | xargs -n 1 -P $(WORKERS) $(BIN)/python
+
+calibrate: $(VENV)/.dev  ## hundreds of repetitions: how often a verdict is wrong, and whether promises about a population hold
+	$(PYTEST) -m "slow and not replication"
 
 TABLES ?= 100000
 fuzz: $(VENV)/.dev  ## generated tables over all methods; goes on where it stopped (fuzz.json)

@@ -179,8 +179,8 @@ that the time hardly grows. Ours: {one:.2f} s with one bucket, {many:.2f} s with
 
 {buckets}
 
-**Learnt:** all three shapes are those of the paper. What grows with the buckets is lost in the time that it takes to
-read, write and count the rows again.
+**Learnt:** all three shapes are those of the paper, and what grows with the buckets is lost in the time that it takes
+to read, write and count the rows again.
 """
 
 

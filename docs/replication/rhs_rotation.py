@@ -159,10 +159,13 @@ POPULATIONS: dict[str, Callable[..., Array]] = {
     "One factor, and deviations of 1 %": one_factor(1e-2),
     "One factor, and deviations of 0.001 %": one_factor(1e-5),
 }
-END = """**What was learnt.** The rotation does no harm: in all four populations the rates are the same in the columns,
-in random directions and in singular vectors. They fall with the number of columns as long as the people of a cell
-differ in many directions. If all columns follow one factor more closely than neighbours along it are apart, nine of
-ten cells isolate somebody, with 2 columns as with 32, and no basis helps.
+END = """What the lines say: in all four populations the rates are the same in the columns, in random directions and in
+singular vectors. They fall with the number of columns as long as the people of a cell differ in many directions. If
+all columns follow one factor more closely than neighbours along it are apart, nine of ten cells isolate somebody,
+with 2 columns as with 32.
+
+**Learnt:** the rotation neither harms nor helps, because what decides is in how many directions the people of a cell
+differ.
 """
 
 

@@ -72,7 +72,8 @@ LEAST = 100 * 10**6  # bytes left for rows, however small the limit is
 CELL = 8  # bytes of a cell in a matrix
 COPIES = 40  # cells that a method holds for one cell of a block: matrices, weights, sorted copies, released columns
 LEAST_BLOCK, MOST_BLOCK = 20_000, 2_000_000  # rows of a block
-LEAST_SAMPLE, MOST_SAMPLE = 20_000, 400_000  # rows of the sample
+LEAST_SAMPLE, USUAL_SAMPLE = 20_000, 400_000  # rows of the sample
+SAMPLED = 1_000  # rows of the sample for each block, so that the largest block is hardly a tenth larger than wanted
 BATCH_CELLS = 1 << 21  # cells that are read together
 
 
@@ -101,11 +102,10 @@ class MemoryBudget:
         rows = self.rows_bytes * 2 // 3 // (self.workers * CELL * COPIES * max(self.columns, 1))
         return min(max(rows, LEAST_BLOCK), self.most_rows)
 
-    @property
-    def sample_rows(self) -> int:
-        """Rows of the sample."""
+    def sample_rows(self, blocks: int) -> int:
+        """Rows of the sample, from which a table is cut into so many blocks."""
         rows = self.rows_bytes // 8 // (CELL * 6 * max(self.columns, 1))
-        return min(max(rows, LEAST_SAMPLE), MOST_SAMPLE)
+        return min(max(rows, LEAST_SAMPLE), max(USUAL_SAMPLE, SAMPLED * blocks))
 
     @property
     def batch_rows(self) -> int:

@@ -33,6 +33,7 @@ CASES |= {
     "curves swap": ("curves", {"kind": "swap"}),
     "noise redraw": ("noise", {"redraw": 2}),
     "boxes diverse": ("boxes", {"diverse": "all"}),
+    "recode close": ("recode", {"t": 0.3, "suppress": 0.1}),
 }
 
 

@@ -101,6 +101,19 @@ def object_store() -> Iterator[str]:
         running.wait()
 
 
+@contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """Yield a new folder that is a disk of this size; skip the test where none can be mounted."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk can only be mounted by the superuser")
+    try:
+        yield folder
+    finally:  # Java may still hold files of failed writes open, so the disk goes as soon as they are closed
+        subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
+
+
 def free_port() -> int:
     """Return a port of this machine that nobody uses."""
     with socket.socket() as free:

@@ -207,6 +207,12 @@ class TestPostgres:
                 work()
         assert run_sql(server, "SELECT age FROM precious").column_names == ["age"]
 
+    def test_a_view_is_not_replaced(self, server, accounts):
+        run_sql(server, "DROP VIEW IF EXISTS adults", "CREATE VIEW adults AS SELECT 18 AS age")
+        with pytest.raises(RequestError, match="a view"):
+            sf.Database(server, table="adults", replace=True).require_free()
+        run_sql(server, "DROP VIEW adults")
+
     def test_permission_denied_is_said(self, server, accounts):
         run_sql(
             server,
@@ -320,6 +326,24 @@ class TestFiles:
         with pytest.raises(RequestError, match="must not exist"):
             target.require_free()
         sf.Boxes(k=7).release(source, schema=FILE_ROLES, into=replace(target, replace=True))
+        assert target.read().rows == ROWS
+
+    @pytest.mark.parametrize(
+        ("statement", "found"),
+        [("CREATE VIEW old AS SELECT age FROM people", "a view"), ("CREATE INDEX ages ON old (age)", "indexes")],
+    )
+    def test_what_a_new_table_would_not_have_is_not_dropped(self, file_url, statement, found):
+        kind, _, path = file_url.partition(":///")
+        connection = sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(path)
+        if found == "indexes":
+            connection.execute("CREATE TABLE old AS SELECT age FROM people")
+        connection.execute(statement)
+        connection.close()
+        target = sf.Database(file_url, table="old")
+        with pytest.raises(RequestError, match="must not exist"):
+            target.require_free()
+        with pytest.raises(RequestError, match=found):
+            replace(target, replace=True).require_free()
         assert target.read().rows == ROWS
 
     def test_an_error_after_many_rows_is_not_one_of_the_disk(self, file_url):

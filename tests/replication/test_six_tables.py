@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.replication
 def test_the_demo_ends_in_a_passed_release_or_in_a_sentence(script):
     page = script("six_tables")
     ending = page.follow("demo", *page.demo(Path(), 442))

@@ -47,10 +47,11 @@ def test_small_clusters_keep_the_distribution_and_do_not_hide(experiment):
 
 
 @pytest.mark.parametrize("name", ["SVD swap", "SVD swap, repaired"])
-def test_swapping_over_the_whole_table_hides_and_does_not_keep_the_distribution(experiment, name):
+def test_swapping_over_the_whole_table_hides_and_keeps_the_distribution_less_well(experiment, name):
     found = experiment.run(name)
     assert found.least_p > PRIVATE
-    assert found.differing > FAITHFUL
+    assert found.differing >= FAITHFUL
+    assert found.differing > experiment.run("PICA 300").differing
 
 
 def test_noise_is_matched_back_and_right_matches_are_told(experiment):

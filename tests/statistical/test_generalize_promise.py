@@ -190,7 +190,7 @@ def test_the_promise_holds_for_samples_cut_at_their_own_quantiles():
     check(all_outcomes(2, rows=1_000, k=20, beta=0.1), 0.1)
 
 
-@pytest.mark.replication
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "k", "beta"), [(1_000, 20, 0.1), (5_000, 50, 0.05)])
 def test_the_promise_holds_in_twenty_samples_of_each_universe(rows, k, beta):
     check(all_outcomes(20, rows=rows, k=k, beta=beta), beta)

@@ -59,7 +59,7 @@ def test_a_sample_of_other_people_seldom_fails(rows, released, outside):
     assert failed <= most(40), by_test
 
 
-@pytest.mark.replication
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "released", "outside"), [(1000, 1000, 1000), (200, 300, 120), (1000, 1000, None)])
 def test_a_sample_of_other_people_seldom_fails_in_larger_tables(rows, released, outside):
     failed, by_test = failures(120, rows, released, outside, first=1000)

@@ -103,7 +103,13 @@ def reasons() -> set[str]:
         {name: {"role": "quasi", "tree": "steps:5"} for name in tree},
     ]
     keep = (parse("mean(a)"), parse("mean(e)"))
-    wanted = [Preferences(), Preferences(keep=keep), Preferences(population=1000), Preferences(k=7)]
+    wanted = [
+        Preferences(),
+        Preferences(keep=keep),
+        Preferences(population=1000),
+        Preferences(k=7),
+        Preferences(k=12, risk=0.09),
+    ]
     found: set[str] = set()
     for rows in (20, 500):
         for one in schemas:
@@ -143,6 +149,10 @@ class TestAReportInFrench:
 
 
 class TestNames:
+    def test_a_column_in_capitals_after_a_colon_begins_no_sentence(self):
+        told = sentences("de").say("2 quasi-identifiers are protected: Alter, PLZ, 3 more. Alter; Sex")
+        assert told == "2 Quasi-Identifikatoren werden geschützt: Alter, PLZ, 3 weitere. Alter; Sex"
+
     def test_columns_keep_their_names_although_the_table_knows_these_words(self, tmp_path):
         draw = np.random.default_rng(0)
         table = {"weight": draw.integers(40, 90, 60), "date": draw.integers(1, 99, 60), "privacy": ["a", "b"] * 30}
@@ -340,6 +350,12 @@ def steps() -> tuple[ImprovementStep, ...]:
     failing = [ImprovementStep(change=one, reason="", tests=12, failed=names) for one in kinds]
     last = ImprovementStep(change=kinds[1], reason="A larger k protects more.", tests=12, failed=())
     return (*failing, last)
+
+
+def test_a_language_without_a_table_is_refused():
+    for code in ("xx", "EN", "../de"):
+        with pytest.raises(errors.OptionError, match="language"):
+            sentences(code)
 
 
 @pytest.mark.parametrize("language", OTHERS)

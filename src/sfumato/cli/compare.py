@@ -35,6 +35,7 @@ def compare(
     roles: options.RoleOptions,
     place: options.PlaceOptions,
     reading: options.ReadingOptions,
+    engine: options.EngineOptions,
     seed: int | None = options.SEED,
     json: bool = options.JSON,
 ) -> None:
@@ -42,20 +43,27 @@ def compare(
 
     A part of the rows is held out. Every method releases the other part, and each release is assessed against the
     people who were held out. Writes comparison.json and report.html with the map into DIR; neither contains a cell.
-    A comparison that was interrupted goes on where it stopped.
+    A comparison that was interrupted goes on where it stopped. A table that its engine does not hold in memory is
+    compared by a random part of its rows.
 
     Example: sfumato compare patients.csv --schema schema.toml -o map --methods boxes,mdav,noise,pica --strengths 3
     """
     from sfumato.comparison import compare as comparing
     from sfumato.comparison.attempts import trials_of
     from sfumato.comparison.compare import REPORT, require_folder
+    from sfumato.job.assess import SAMPLED
+    from sfumato.job.inspect import open_for_inspection
 
     chosen = None if methods is None else list(split_names(methods))
     trials_of(chosen, strengths)  # validate before the table is read
     options.require_language(language)
     require_folder(out)
-    fitted = options.job_of(file, reading, place, schema=roles.given).fitted
+    with open_for_inspection(options.job_of(file, reading, place, engine, schema=roles.given)) as opened:
+        fitted = opened.fitted(SAMPLED if opened.table is None else opened.table.rows)
+        rows = opened.survey.rows
     options.say_roles(fitted.schema)
+    if fitted.table.rows < rows:
+        console.say(f"· {fitted.table.rows:,} random rows of {rows:,} are compared")
     console.say_progress("sfumato.comparison")
     console.say_compiling()
     try:

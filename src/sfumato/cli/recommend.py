@@ -19,6 +19,9 @@ def recommend(
     ),
     k: int | None = typer.Option(None, "-k", "--k", help="Smallest number of records in a group; chosen by default."),
     l: int | None = typer.Option(None, "--l", help="Smallest number of different sensitive values in a group."),
+    risk: float | None = typer.Option(
+        None, "--risk", help="Accepted probability of picking the right one of k people, from which k follows."
+    ),
     population: float | None = typer.Option(None, "--population", help="People among whom an intruder searches."),
     seconds: float = typer.Option(
         120.0, "--seconds", help="Time after which no further change is tried if the first choice fails its tests."
@@ -49,6 +52,7 @@ def recommend(
         schema=job.schema,
         k=k,
         l=l,
+        risk=risk,
         population=population,
         seconds=seconds,
         engine=job.engine,

@@ -25,6 +25,7 @@ from sfumato.errors import OptionError, SfumatoError
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.job.release import make_release
 from sfumato.measures.assess import ComparisonOptions, split_holdout
+from sfumato.measures.registry import TESTS
 from sfumato.methods.base import METHODS, Method, make_method, method_class
 from sfumato.params import options_of, plain, require_int, strength_of
 from sfumato.processes import Child, Parent
@@ -140,6 +141,7 @@ class Split:
     keep: tuple[str, ...] = ()  # statistics whose errors are told
     key: str | Path | None = None  # file with the secret key of pseudonyms and shifted dates
     rows_not_people: bool = True  # whether rows are counted although people may have several
+    tests_only: bool = False  # whether only the tests are taken, whose results are then the same
 
     def job(self, trial: Trial) -> Job:
         """Return the job that releases the people by the method of a trial, and assesses them against the others."""
@@ -148,6 +150,7 @@ class Split:
             reference=self.others,
             options=ComparisonOptions(seed=self.seed),
             earlier=self.earlier if makes_groups else (),
+            measures=TESTS if self.tests_only else None,
         )
         trying: dict[str, Any] = {"method": trial.method, "assessment": wishes, "key": self.key}
         seed = None if trial.method.is_private else self.seed  # its noise is nobody's to repeat
@@ -185,11 +188,13 @@ class Attempt:
 
 def attempt(trial: Trial, split: Split) -> Attempt:
     """Make a release and assess it; an error becomes the reason of the record, without quoting a cell."""
+    from threadpoolctl import threadpool_limits
+
     start = time.perf_counter()
     failed = ComparedMethod(method=trial.method.name, strength=trial.strength, options=trial.options)
     reason, is_final = "", True
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), threadpool_limits(limits=1):  # threads cost more than small matrices gain
             warnings.simplefilter("ignore")
             release = make_release(split.job(trial))
     except SfumatoError as error:

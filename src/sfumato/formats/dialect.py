@@ -192,6 +192,14 @@ def _check_quotes(text: bytes, dialect: Dialect, *, file: str) -> Dialect:
     return dialect
 
 
+def without_padding(text: bytes, dialect: Dialect) -> bytes:
+    """Return the text without spaces before quotes: the parser recognises a quote only directly after the separator."""
+    if not (dialect.padded and dialect.quote):
+        return text
+    between, mark = dialect.separator.encode(), dialect.quote.encode()
+    return text.replace(between + b" " + mark, between + mark)
+
+
 def widths(text: bytes, dialect: Dialect) -> Iterator[tuple[int, int]]:
     """Yield the number of cells of each record and the line that it ends on.
 

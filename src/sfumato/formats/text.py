@@ -17,7 +17,18 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sfumato.errors import OptionError, ReadError, TableError, warn
-from sfumato.formats.dialect import Dialect, Header, decode, detect_dialect, detect_header, encoding_of, widths
+from sfumato.formats.dialect import (
+    SAMPLE_BYTES,
+    Dialect,
+    Header,
+    decode,
+    detect_dialect,
+    detect_header,
+    encoding_of,
+    widths,
+    without_padding,
+)
+from sfumato.formats.table_start import LOOKED_AT, TableStart, find_table_start, suggest_start
 from sfumato.formats.type_inference import Spelling, are_values, infer_type, may_be_values
 from sfumato.table.intervals import FORMULA
 from sfumato.table.kinds import is_text
@@ -29,6 +40,7 @@ MOST_CATEGORIES = 50  # different texts of a column whose spellings are compared
 CODES_OF_MISSING = frozenset(sign * (10**digits - 1) for sign in (-1, 1) for digits in range(1, 8))  # 9, -99, 999 …
 FEWEST_CODES = 2  # a number that occurs once may be a value
 FAR_FROM_OTHERS = 3.0  # distance to all other numbers, in multiples of their range; amounts of money have tails
+NAMES_FIX = "--no-header or --header; in Python header=False or header=True; or give the names of the columns"
 FIRST_CELLS = 10_000  # a column with more of them in its first cells is not looked at further
 
 
@@ -77,6 +89,7 @@ class Text:
     lines: pa.Table
     dialect: Dialect
     file: str
+    head: bytes = b""  # the first lines as they are; empty for the rows of a workbook
 
     @classmethod
     def of(cls, raw: bytes, file: str, options: TextOptions) -> Text:
@@ -87,11 +100,14 @@ class Text:
         )
         if not text or text.isspace():
             raise ReadError(f"{file} is empty.", found=f"{options.skip} lines skipped" if options.skip else None)
-        dialect = replace(detect_dialect(text, options.separator, file=file), encoding=encoding)
-        if dialect.padded and dialect.quote:  # the parser recognises a quote only directly after the separator
-            between, mark = dialect.separator.encode(), dialect.quote.encode()
-            text = text.replace(between + b" " + mark, between + mark)
-        return cls(_split(text, dialect, file), dialect, file)
+        head = text[:SAMPLE_BYTES]
+        try:
+            dialect = replace(detect_dialect(text, options.separator, file=file), encoding=encoding)
+            return cls(_split(without_padding(text, dialect), dialect, file), dialect, file, head)
+        except ReadError as error:
+            failed = error
+        fix = find_table_start(head).advice(failed.fix, options.skip)
+        raise ReadError(failed.message, found=failed.found, fix=fix)
 
     @classmethod
     def of_head(cls, path: Path, options: TextOptions) -> Text:
@@ -130,11 +146,12 @@ class Text:
         spelling = spelling_of(self.dialect, options)
         body = [column.slice(1) for column in self.lines.columns]
         verdict = detect_header(first, body, lambda column: infer_type(column, spelling).type == pa.string())
-        if verdict is Header.UNCLEAR:
+        start = TableStart() if verdict is Header.NAMES and all(first) else self._start
+        if verdict is Header.UNCLEAR or start.has_titles:
             raise ReadError(
                 f"The first line of {self.file} must contain column names, or you must say that it does not.",
-                found="a first line that looks like a row of data",
-                fix="--no-header or --header; in Python header=False or header=True; or give the names of the columns",
+                found="a title or a heading" if start.has_titles else "a first line that looks like a row of data",
+                fix=start.advice(NAMES_FIX, options.skip),
             )
         guesses = {
             Header.PROBABLY_NAMES: "was read as column names; if it is a row of data, pass header=False (--no-header)",
@@ -144,6 +161,12 @@ class Text:
         if verdict in guesses:
             warn(f"The first line of {self.file} {guesses[verdict]}.")
         return verdict in (Header.NAMES, Header.PROBABLY_NAMES)
+
+    @property
+    def _start(self) -> TableStart:
+        """Where the table seems to begin."""
+        rows = self.lines.slice(0, LOOKED_AT).to_pylist()
+        return find_table_start(self.head) if self.head else suggest_start([[*row.values()] for row in rows])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,14 +246,14 @@ def warn_of_cells(columns: Mapping[str, CountedCells]) -> None:
             codes.append(f"{name!r} ({count:,} cells)")
     if unparsed:
         text = "are text because a few cells are not numbers or dates"
-        fix = "if such a cell means a missing value, name it with missing= (--missing)"
+        fix = "if such a cell means a missing value, name it when the table is read (missing=, --missing)"
         warn(f"Columns that {text}: {', '.join(unparsed)}; {fix}.")
     if spellings:
         text = "that differ only in upper and lower case or in spaces count as different"
         warn(f"Values {text}, in {', '.join(spellings)}; correct the file if they mean the same.")
     if codes:
         text = "Numbers of nines (such as -9, -99, 999) apart from all other numbers often stand for a missing value"
-        fix = "if they do, name them with missing= (--missing), else they count as numbers"
+        fix = "if they do, name them when the table is read (missing=, --missing), else they count as numbers"
         warn(f"{text}, in {', '.join(codes)}; {fix}.")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.errors import GuaranteeNotMet, OptionError, wrap_memory_errors
 from sfumato.job.job import Job
@@ -20,7 +19,7 @@ from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 from sfumato.sources.frames import as_table
 from sfumato.table.intervals import original_name
-from sfumato.table.table import Table, chosen_within
+from sfumato.table.table import Table, draw_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -209,10 +208,11 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
         schema=job.source.schema if in_memory else None,
     )
     if in_memory:
-        assessment = take_measures(subject, manifest=manifest)
+        assessment = take_measures(subject, measures=wishes.measures, manifest=manifest)
     else:
         counted = session.compare(source, work.released, CellKeys.of(subject))
-        assessment = take_measures(subject, manifest=manifest, counted=counted, draws=sample.draws)
+        sizes: Any = {"counted": counted, "draws": sample.draws}
+        assessment = take_measures(subject, measures=wishes.measures, manifest=manifest, **sizes)
     assessment = add_composition(assessment, wishes.earlier, Release(work.released, manifest))
     if wishes.require:
         _require_passed(assessment)
@@ -233,16 +233,3 @@ def _draw_reference(reference: Any, randomness: Randomness) -> Table | None:
     return (
         None if reference is None else draw_rows(as_table(reference), SAMPLED, randomness.stream("sampled reference"))
     )
-
-
-def draw_rows(table: Table, size: int, generator: np.random.Generator) -> Table:
-    """Return ``size`` random rows of a table, which is read in parts, or all if there are fewer."""
-    if table.rows <= size:
-        return table.select(table.names)
-    chosen = np.sort(generator.choice(table.rows, size, replace=False, shuffle=False))
-    taken, start = [], 0
-    for part in table.parts():
-        here = chosen_within(chosen, start, part.rows)
-        start += part.rows
-        taken += [part.take(here).arrow] if here.size else []
-    return Table(pa.concat_tables(taken).unify_dictionaries(), table.kinds)

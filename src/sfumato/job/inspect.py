@@ -21,7 +21,9 @@ from sfumato.risk.from_survey import quasi_identifiers_from_survey, uniqueness_f
 from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
 from sfumato.schema.columns import Role
+from sfumato.schema.schema import FittedTable
 from sfumato.table.groups import first_rows, group_labels
+from sfumato.table.table import draw_rows
 
 if TYPE_CHECKING:
     from sfumato.engines.base import Engine
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from sfumato.table.table import Table
 
 
+SAME = 0  # seed of the sample of an inspection, which is never released: the same rows each time
+
+
 @dataclass(frozen=True, repr=False)
 class InspectedTable:
     """A table that was opened: a survey of all its columns, the schema that fits it, and its rows if in memory."""
@@ -41,6 +46,11 @@ class InspectedTable:
     survey: Survey
     schema: Schema
     table: Table | None = None
+
+    def fitted(self, most: int) -> FittedTable:
+        """Return at most so many rows of the table with their roles, the same random ones each time."""
+        rows = self.survey.sample.table if self.table is None else self.table
+        return FittedTable(draw_rows(rows, most, Randomness(rows.rows).stream("tested")), self.schema)
 
     def household_risk(self) -> Finding | None:
         """Return the risk of households by all quasi-identifiers, if a column has that role and the table is here."""
@@ -67,7 +77,8 @@ def open_for_inspection(job: Job) -> Iterator[InspectedTable]:
         return
     with job.engine.session(None) as session:
         source = session.open(job.source, job.schema)
-        yield InspectedTable(session.survey(source.with_all_columns, Randomness()), source.schema)
+        survey = session.survey(source.with_all_columns, Randomness(SAME))
+        yield InspectedTable(survey, source.schema)
 
 
 @wrap_memory_errors

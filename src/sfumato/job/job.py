@@ -43,6 +43,7 @@ class AssessmentWishes:
     options: ComparisonOptions = field(default_factory=ComparisonOptions)
     require: bool = False  # whether nothing is written unless the assessment passes
     earlier: Sequence[Release] = ()  # of the same people, given away before
+    measures: Sequence[str] | None = None  # None: all
 
     def __post_init__(self) -> None:
         if self.holdout is not None and self.reference is not None:

@@ -391,8 +391,9 @@ def _require_whole(what: Method | Plan, survey: Survey, engine: Session[Any, Any
 def _require_protected(plan: Plan, schema: Schema, work: Work, verified: Verified) -> None:
     """Raise if all quasi-identifiers are released unaltered and no promise about groups covers any of them."""
     released = work.released.kinds
-    known, quasi = [column.name for column in schema.columns], schema.names(Role.QUASI)
-    covered = {original_name(name, released, known) for claim in plan.claims for name in claim.protects}
+    known, quasi = frozenset(column.name for column in schema.columns), schema.names(Role.QUASI)
+    protected = {name for claim in plan.claims for name in claim.protects}
+    covered = {original_name(name, released, known) for name in protected}
     unaltered, altered = set(verified.unaltered), set(verified.altered)
     exposed = [name for name in quasi if name in unaltered and name not in covered]
     safe = [name for name in quasi if name not in released or name in altered or name in covered]

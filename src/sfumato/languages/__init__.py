@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from sfumato.params import require_choice
+
 ENGLISH = "en"
 MARKS = {"de": (".", ","), "fr": ("\u202f", ",")}  # between thousands, and before decimals: 1.234,5 and 1 234,5
 SPACES = re.compile(r"(?<=\d)[ \u00a0\u2009](?=\d)")  # that people type between thousands
@@ -29,11 +31,13 @@ NUMBER = re.compile(
     r"|(?<![\w.,])\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w.,]*\d)|(?<![\w.,])\d+\.\d+(?![\w.]*\d)"
 )
 LAST_NAME = re.compile(r" and (?=\S+$)")  # before the last of several names
+MORE = re.compile(r"(?<=, )([\d,]+) more$")  # names that are not listed
 NAMES = frozenset(["name", "names", "column", "statistic", "worst", "x", "y", "recipient", "place", "file"])  # stay
 AMOUNTS = frozenset([*"nmklhetp", "share", "lost", "out", "all", "people", "alone", "broken", "drawn"])
 AMOUNT = r"[−-]?[\d.,∞]+(?:e[+-]?\d+)?(?: ?%)?"
 NO_SENTENCE = r"(?:(?![.?] [A-Z0-9]).)+?"
-SENTENCE_END = re.compile(r"(?<=[.?:]) (?=[A-Z“`<])|(?<=[.?]) (?=\d)")
+SENTENCE_END = re.compile(r"(?<=[.?]) (?=[A-Z“`<\d])")
+COLON = re.compile(r"(?<=:) (?=[A-Z“`<])")  # before another sentence, or before the name of a column
 CODE, BREAK = re.compile(r"</?code>"), re.compile(r"<wbr>|<span class=\"long\">|</span>")
 QUOTED = re.compile(r"`([^`]+)`")
 SCORE = re.compile(r"“[^”]+”")
@@ -72,6 +76,11 @@ class Sentences:
     def _say_sentence(self, text: str) -> str:
         if text in self.catalogue:
             return self.catalogue[text]
+        return self._say_parts(text, COLON.split(text), " ", self._say_clauses)
+
+    def _say_clauses(self, text: str) -> str:
+        if text in self.catalogue:
+            return self.catalogue[text]
         return self._say_parts(
             text, text.split("; "), self.catalogue.get("; ", "; "), lambda one: self._find(one) or one
         )
@@ -99,7 +108,10 @@ class Sentences:
         if name == "scores":
             return self._say_scores(text)
         found = None if name in NAMES else self._find(text) or self._say_list(text)
-        return LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text) if found is None else found
+        if found is not None:
+            return found
+        text = MORE.sub(lambda one: self._find(one.group()) or one.group(), text)
+        return LAST_NAME.sub(f" {self.catalogue.get('and', 'and')} ", text)
 
     def _say_list(self, text: str) -> str | None:
         """Return words with commas between them in this language; None if one of them is not known."""
@@ -166,9 +178,11 @@ def _pattern(sentence: str) -> re.Pattern[str]:
 
 @cache
 def sentences(language: str) -> Sentences:
-    """Return the sentences of a language."""
-    file = Path(__file__).parent / f"{language}.po"
-    return Sentences.of(language, read_catalogue(file) if file.is_file() else {})
+    """Return the sentences of a language; English has none of its own."""
+    require_choice(language, name="language", choices=languages())
+    return Sentences.of(
+        language, {} if language == ENGLISH else read_catalogue(Path(__file__).parent / f"{language}.po")
+    )
 
 
 def translate_lines(text: str, language: str) -> str:

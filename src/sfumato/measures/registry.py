@@ -118,3 +118,4 @@ MEASURES: dict[str, Measure] = {
         "utility.kernel_components", "component_scores", tests=True, in_samples=True, by_products=True
     ),
 }
+TESTS = tuple(name for name, measure in MEASURES.items() if measure.tests)  # what a release passes or fails

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +13,8 @@ from sfumato.methods.options import diversity_option, group_size_option, reporte
 from sfumato.methods.recodings.buckets import SHOWN, Buckets, Shown
 from sfumato.methods.recodings.quasi_columns import TIES, ColumnwiseMethod, Goal, Ties
 from sfumato.params import Choice, OrNone
-from sfumato.plan.sketches import all_points
+from sfumato.plan.questions import ExtremesOf, PointsOf
+from sfumato.plan.survey import is_whole, rank_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +41,8 @@ class OptimalGroups(ColumnwiseMethod):
     """Group the values of each numeric quasi-identifier optimally: at least k rows per group, at the lowest cost.
 
     The groups are found by dynamic programming (Lodha and Thomas). Each column is k-anonymous by itself; the columns
-    together are not. The whole table must be in memory.
+    together are not. Of more than 5,000,000 rows that an engine reads in parts, the groups are those of a sketch: they
+    are larger by twice its error, so that each still has k rows, and the manifest states the error.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class OptimalGroups(ColumnwiseMethod):
     name: ClassVar[str] = "optimal-groups"
     theory: ClassVar[str] = "probabilistic"
     one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = "equal values stay together; of more than 5,000,000 rows a sketch is grouped"
     manifest_notes: ClassVar[Mapping[str, str]] = {"columns": "how each column was recoded"}
 
     k: int = group_size_option("Smallest number of rows in a group.")
@@ -73,7 +77,8 @@ class OptimalGroups(ColumnwiseMethod):
     )
     ties: Ties = reported_option(
         Choice(TIES),
-        'Whether equal values may be split between groups ("split") or are kept "together", at a higher cost.',
+        'Whether equal values may be split between groups ("split") or are kept "together", at a higher cost. In '
+        "tables that are processed in blocks, they are always kept together.",
         default="split",
     )
 
@@ -81,27 +86,30 @@ class OptimalGroups(ColumnwiseMethod):
     def goal(self) -> Goal:
         return Goal(self.k)
 
-    @property
-    def needs_whole_table(self) -> bool:
-        return True
+    def _cuts_by_rank(self, survey: Survey) -> bool:
+        """Return whether groups are cut by rank, so that equal values may be in different groups."""
+        return self.ties == "split" and is_whole(survey)
 
     def questions(self, survey: Survey, name: str) -> Sequence[Question[Any]]:
-        return ()
+        return () if self._cuts_by_rank(survey) else (ExtremesOf(name), PointsOf(name, rank_error(survey)))
 
     def group(self, survey: Survey, answers: Answers, name: str, randomness: Randomness) -> Buckets:
         sample = survey.sample.table
         shown = self.represent or NATURAL.get(self.cost, "range")
-        numbers = sample.numbers(name)
-        if self.ties == "split":
+        if self._cuts_by_rank(survey):
+            numbers = sample.numbers(name)
             present = np.sort(numbers[~np.isnan(numbers)])
-            ends = self.ends(present, np.ones(len(present), dtype=np.int64))
+            ends = self.ends(present, np.ones(len(present), dtype=np.int64), self.k)
             return Buckets.of_ranks(sample, name, ends, shown=shown).anonymous(self.k)
-        points = all_points(numbers)
-        ends = self.ends(points.values, points.weights.astype(np.int64))
-        return Buckets.of_points(sample, name, points, ends, shown=shown).anonymous(self.k)
+        points, extremes = answers[PointsOf(name, rank_error(survey))], answers[ExtremesOf(name)]
+        least = self.k + math.ceil(2.0 * points.error)  # both ends of a group may be wrong
+        ends = self.ends(points.values, points.weights.astype(np.int64), least)
+        buckets = Buckets.of_points(sample, name, points, ends, shown=shown)
+        buckets = buckets.as_cells() if points.error else buckets
+        return buckets.spanning((extremes.low, extremes.high)).anonymous(self.k)
 
-    def ends(self, values: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def ends(self, values: NDArray[np.float64], counts: NDArray[np.int64], k: int) -> NDArray[np.int64]:
         """Return the ends of the cheapest groups of sorted values; one group if there are fewer than k rows."""
-        if counts.sum() < self.k:
+        if counts.sum() < k:
             return np.array([len(values)] if len(values) else [], dtype=np.int64)
-        return np.asarray(grouping_1d.cheapest_groups(values, counts, self.k, COSTS[self.cost])[0])
+        return np.asarray(grouping_1d.cheapest_groups(values, counts, k, COSTS[self.cost])[0])

@@ -155,6 +155,35 @@ def one_block() -> Routes:
     return Routes(np.array([-1]), np.zeros(1), np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64))
 
 
+SURE = 50  # sampled rows of a block that surely has a quarter of the rows that they stand for
+
+
+def least_sampled(k: int, share: float) -> int:
+    """Return the least number of sampled rows of a block that k rows must be in, if a share of the rows is sampled.
+
+    In the whole table these are 2k rows. In a small sample they stand for 4k rows or more, so that a block of a very
+    large table need not be larger because k is.
+
+    >>> least_sampled(5, 1.0), least_sampled(1000, 1.0), least_sampled(1000, 0.0004)
+    (10, 2000, 50)
+    """
+    return min(2 * k, max(SURE, math.ceil(4 * k * share)))
+
+
+SPARE = 4  # parts of a piece that can each stand alone, so that a piece that is drawn by keys surely can
+
+
+def _count_pieces(rows: NDArray[np.int64], most: float, can_stand: Callable[[NDArray[np.int64]], bool]) -> int:
+    """Return into how many pieces of about ``most`` rows a block is divided; fewer where these could not stand alone.
+
+    The keys put each row into a piece at random, so a value that a piece must have must be in many of its rows.
+    """
+    pieces = math.ceil(len(rows) / most) if len(rows) > 2 * most else 1
+    while pieces > 1 and not all(can_stand(rows[start :: SPARE * pieces]) for start in range(SPARE * pieces)):
+        pieces //= 2
+    return pieces
+
+
 def grow_routes(
     places: NDArray[np.float64],
     most: float,
@@ -164,8 +193,7 @@ def grow_routes(
     """Cut sampled rows until no block has more than ``most`` of them; ``places`` has one column per axis.
 
     ``cut_of`` returns axis and threshold of the cut of a block with these rows; None if it must not be cut. A block of
-    more than twice ``most`` rows that is not cut is divided by the keys of its rows if each piece can stand alone, as
-    ``can_stand`` tells of some of its rows.
+    more than twice ``most`` rows that is not cut is divided by the keys of its rows, into pieces that can stand alone.
     """
     axis: list[int] = []
     threshold: list[float] = []
@@ -181,8 +209,7 @@ def grow_routes(
             axis.append(-1)
             threshold.append(0.0)
             other.append(len(pieces))
-            wanted = math.ceil(len(rows) / most) if len(rows) > 2 * most else 1
-            pieces.append(wanted if all(can_stand(rows[start::wanted]) for start in range(wanted)) else 1)
+            pieces.append(_count_pieces(rows, most, can_stand))
             continue
         axis.append(cut[0])
         threshold.append(cut[1])

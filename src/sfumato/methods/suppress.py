@@ -18,13 +18,15 @@ from sfumato.methods.options import (
     reported_option,
     search_option,
 )
+from sfumato.methods.partition import Routes, grow_routes, least_sampled, one_block
 from sfumato.methods.recodings.group_rules import GroupRules, SensitiveColumn, make_rules
 from sfumato.methods.recodings.groupings import Groupings
 from sfumato.params import Choice, Share
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor, ValidCells
 from sfumato.plan.plan import Claim, Outcome, Plan
+from sfumato.plan.survey import is_whole
 from sfumato.schema.columns import Role
-from sfumato.table.groups import group_labels, rows_by_label
+from sfumato.table.groups import column_hashes, group_labels, rows_by_label
 from sfumato.table.table import Table
 
 if TYPE_CHECKING:
@@ -141,6 +143,42 @@ def _suppress_columns(
             hidden[rows[:few], generator.choice(shown)] = True
 
 
+# A table that is released in blocks is cut so that few rows lose their company: rows that are equal but for one cell.
+
+
+def _places(rows: Table, quasi: Sequence[str]) -> NDArray[np.float64]:
+    """Return a number of each cell that is the same for equal cells; their order means nothing."""
+    return np.column_stack([(column_hashes(rows, name) >> np.uint64(11)).astype(np.float64) for name in quasi])
+
+
+def _grow_routes(survey: Survey, importance: Mapping[str, float], rules: GroupRules) -> Routes:
+    """Cut a sample into blocks, in which values of important columns with few values stay together.
+
+    Cells of such columns are suppressed least, so that rows which differ in them are seldom in one group.
+    """
+    sample, share = survey.sample.table, survey.sample.share
+    most, least = max(survey.block_rows or survey.rows, 4 * rules.k) * share, least_sampled(rules.k, share)
+    places, weights = _places(sample, list(importance)), np.array(list(importance.values()))
+    sensitive = rules.columns_of(sample)
+
+    def can_stand(rows: NDArray[np.int64]) -> bool:
+        return len(rows) >= least and all(len(np.unique(one.codes[rows])) >= one.rule.l for one in sensitive)
+
+    def cut(rows: NDArray[np.int64]) -> tuple[int, float] | None:
+        counted = [np.unique(places[rows, axis], return_counts=True) for axis in range(len(weights))]
+        for axis in np.argsort([len(values) / weight for (values, _), weight in zip(counted, weights, strict=True)]):
+            values, counts = counted[axis]
+            below = np.cumsum(counts)[:-1]
+            if len(below):
+                threshold = values[np.argmin(np.abs(below - len(rows) / 2.0))]
+                is_below = places[rows, axis] <= threshold
+                if can_stand(rows[is_below]) and can_stand(rows[~is_below]):
+                    return int(axis), float(threshold)
+        return None
+
+    return grow_routes(places, most, cut, can_stand)
+
+
 Kind = Literal["minimal", "random"]
 KINDS: tuple[Kind, ...] = ("minimal", "random")
 
@@ -167,6 +205,9 @@ class Suppress(Method):
     name: ClassVar[str] = "suppress"
     theory: ClassVar[str] = "suppression"
     one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = (
+        "rows are cut into blocks by columns with few values, and cells of each block are suppressed as in memory"
+    )
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "suppression": "how cells were chosen",
         "importance": "of each column",
@@ -190,20 +231,18 @@ class Suppress(Method):
     )
     search: float = search_option()
 
-    @property
-    def needs_whole_table(self) -> bool:
-        return True
-
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> SuppressPlan:
         """Make the plan; the cells are chosen when it is run."""
         require_rows(survey.rows, self.k)
         quasi = schema.names(Role.QUASI)
+        rules, importance = make_rules(survey, schema, k=self.k, l=self.l), importance_of(self.importance, quasi)
         return SuppressPlan(
             names=tuple(column.name for column in schema.columns),
             quasi=quasi,
             domains={column.name: column.domain for column in schema.columns if column.domain is not None},
-            importance=importance_of(self.importance, quasi),
-            rules=make_rules(survey, schema, k=self.k, l=self.l),
+            importance=importance,
+            rules=rules,
+            routes=one_block() if is_whole(survey) else _grow_routes(survey, importance, rules),
             method=self,
             randomness=randomness,
         )
@@ -218,12 +257,17 @@ class SuppressPlan(Plan):
     domains: Mapping[str, tuple[float, float]]
     importance: Mapping[str, float]
     rules: GroupRules
+    routes: Routes
     method: Suppress
     randomness: Randomness
 
     @property
-    def needs_whole_table(self) -> bool:
-        return True
+    def blocks(self) -> int:
+        return self.routes.blocks
+
+    def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the block of each row. Rows of two blocks may be equal in the end, which only adds to their groups."""
+        return self.routes.of(_places(rows, self.quasi), keys)
 
     @property
     def claims(self) -> tuple[Claim[Any], ...]:
@@ -264,8 +308,8 @@ class SuppressPlan(Plan):
         ]
         costs = [[np.zeros(len(own)), np.full(len(own), weight)] for own, weight in zip(values, weights, strict=True)]
         sensitive, people = self.rules.sensitive_of(block), self.rules.people_of(block)
-        generator = self.randomness.stream(f"suppress {number}")
-        hidden = local_groups(grouped, costs, self.rules, sensitive, people, generator, self.method.search) > 0
+        generator, seconds = self.randomness.stream(f"suppress {number}"), self.method.search / self.blocks
+        hidden = local_groups(grouped, costs, self.rules, sensitive, people, generator, seconds) > 0
         if self.method.kind == "minimal":
             return hidden
         codes = np.column_stack([column.codes for column in coded]).astype(np.int64)

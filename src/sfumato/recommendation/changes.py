@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from sfumato.comparison.attempts import HOLDOUT, Trial, attempt, draw_split
+from sfumato.comparison.attempts import HOLDOUT, Split, Trial, attempt, draw_split
 from sfumato.job.release import release as make_release
 from sfumato.methods.base import make_method
 from sfumato.params import strength_of
@@ -81,19 +81,21 @@ class HeldOutTrials:
     given: Mapping[str, Any] = field(default_factory=dict)  # further arguments of a release
     seed: int | None = None
 
-    def judge(self, one: Change, part: str = "") -> tuple[ImprovementStep, Assessment | None]:
+    def judge(self, one: Change, part: str = "") -> ImprovementStep:
         """Release a part of the people, and test what is revealed of them; another ``part`` draws people anew."""
         said = {"change": one.change, "reason": one.reason}
-        split = draw_split(self.fitted, self.holdout, part=part, seed=self.seed, **self.given)
-        row = attempt(one.trial, split).row
+        row = attempt(one.trial, replace(self._split(part), tests_only=True)).row
         if row.assessment is None:
-            return ImprovementStep(**said, tests=0, failed=(), problem=row.reason), None
-        return ImprovementStep.of(row.assessment, **said), row.assessment
+            return ImprovementStep(**said, tests=0, failed=(), problem=row.reason)
+        return ImprovementStep.of(row.assessment, **said)
 
-    def release(self, one: Change, assessment: Assessment | None) -> Release:
-        """Release all people in this way."""
+    def _split(self, part: str) -> Split:
+        return draw_split(self.fitted, self.holdout, part=part, seed=self.seed, **self.given)
+
+    def release(self, one: Change, part: str) -> Release:
+        """Release all people in this way, with all that is measured of the ``part`` on which it passed."""
         made = make_release(one.trial.method, one.trial.fit(self.fitted), seed=self.seed, **self.given)
-        return replace(made, assessment=assessment)
+        return replace(made, assessment=attempt(one.trial, self._split(part)).row.assessment)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -102,7 +104,7 @@ class Found:
 
     steps: tuple[ImprovementStep, ...]
     candidate: Change | None = None
-    assessment: Assessment | None = None
+    part: str = ""  # of the people, on which it passed
     ended_early: bool = False  # whether the time was over before all changes were tried
 
     @property
@@ -130,34 +132,35 @@ def find_passing(
     ends = float("inf") if seconds is None else time.monotonic() + seconds
     steps: list[ImprovementStep] = []
 
-    def passes(candidate: Change) -> Assessment | None:
-        step, found = trials.judge(candidate)
+    def passes(candidate: Change) -> str | None:
+        """Return the part of the people on which a candidate passed; None if it failed."""
+        step, part = trials.judge(candidate), ""
         if step.passed and not candidate.is_first:  # the best of several tries passes by luck more often than one
-            again, found = trials.judge(candidate, part=f"again {len(steps)}")
+            part = f"again {len(steps)}"
+            again = trials.judge(candidate, part)
             step = step if again.passed else replace(again, change=f"{step.change}, tested again")
-        return tell(step, found)
+        tell(step)
+        return part if step.passed else None
 
-    def tell(step: ImprovementStep, found: Assessment | None) -> Assessment | None:
+    def tell(step: ImprovementStep) -> None:
         steps.append(step)
         log.info("%s", step)
-        return found if step.passed else None
 
     if told is not None:
-        tell(told, None)
-    elif found := passes(start):
-        return Found(steps=tuple(steps), candidate=start, assessment=found)
+        tell(told)
+    elif (part := passes(start)) is not None:
+        return Found(steps=tuple(steps), candidate=start, part=part)
     for group in groups() if time.monotonic() < ends else ():
         if time.monotonic() > ends:
             break
-        found = passes(group[-1])
-        if found is None:
+        if (part := passes(group[-1])) is None:
             continue
         for milder in group[:-1]:
             if time.monotonic() < ends and (better := passes(milder)) is not None:
-                return Found(steps=tuple(steps), candidate=milder, assessment=better)
+                return Found(steps=tuple(steps), candidate=milder, part=better)
         strongest = next(place for place, step in enumerate(steps) if step.change == group[-1].change)
         steps.append(steps.pop(strongest))
-        return Found(steps=tuple(steps), candidate=group[-1], assessment=found)
+        return Found(steps=tuple(steps), candidate=group[-1], part=part)
     return Found(steps=tuple(steps), ended_early=time.monotonic() >= ends)
 
 

@@ -30,6 +30,7 @@ class Preferences:
     k: int | None = None
     l: int | None = None
     population: int | None = None
+    risk: float | None = None  # accepted probability that the right one of k people is picked, from which k follows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +148,11 @@ def _about_roles(table: Situation) -> list[str]:
 
 
 def _about_k(k: int, table: Situation, wanted: Preferences) -> str:
+    if wanted.risk is not None:
+        return (
+            f"k = {k}: the right one of {k} people who look alike is picked with probability 1/{k}, which is within "
+            f"the accepted risk of {wanted.risk:g}."
+        )
     if wanted.k:
         return f"k = {k}: as you asked."
     if k == SMALL_K:

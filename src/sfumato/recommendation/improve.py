@@ -158,7 +158,7 @@ def improve(
         told=_told_step(made),
         seconds=seconds,
     )
-    better = None if found.candidate is None else trials.release(found.candidate, found.assessment)
+    better = None if found.candidate is None else trials.release(found.candidate, found.part)
     return Improvement(steps=found.steps, release=better, ended_early=found.ended_early)
 
 

@@ -7,6 +7,7 @@ recommended.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.attempts import Trial
 from sfumato.errors import OptionError, SfumatoError, wrap_memory_errors
-from sfumato.job.assess import draw_rows
 from sfumato.job.inspect import open_for_inspection
 from sfumato.job.job import Job
 from sfumato.methods.base import make_method
-from sfumato.params import require_int
-from sfumato.randomness import Randomness
+from sfumato.params import require_int, require_probability
 from sfumato.recommendation.changes import Change, HeldOutTrials, changes, find_passing, require_testable
 from sfumato.recommendation.choice import ChosenMethod, Preferences, Situation, choose
 from sfumato.recommendation.records import (
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 
+ROUNDING = 1e-9  # of 1/risk, so that a third gives 3
 SECONDS = 120.0  # after which no further change is tried
 
 
@@ -62,6 +62,7 @@ def recommend(
     schema: Schema | Mapping[str, Any] | str | Path | None = None,
     k: int | None = None,
     l: int | None = None,
+    risk: float | None = None,
     population: float | None = None,
     engine: str | Engine = "auto",
     file: str | None = None,
@@ -92,6 +93,9 @@ def recommend(
         Smallest number of rows in a group, at least 2. Default: 5, or 3 in a table of fewer than 50 rows.
     l : int, optional
         Smallest number of different sensitive values in a group. Default: 2 if there is a sensitive column.
+    risk : float, optional
+        Accepted probability, above 0 and below 1, that an intruder who knows the quasi-identifiers of a person picks
+        the right one of the people who look alike: k is the smallest with 1/k ≤ risk. Instead of ``k``.
     population : int or float, optional
         Whole number of people among whom an intruder searches. Default: those of the table.
     engine : str or Engine, default "auto"
@@ -123,12 +127,15 @@ def recommend(
     for name, value, least in (("k", k, 2), ("l", l, 1)):
         if value is not None:
             require_int(value, name=name, at_least=least)
+    k = k if risk is None else _k_for(risk, k)
     population = None if population is None else require_population(population)  # 3e8 is a whole number, too
     file = file or (str(table) if isinstance(table, str | Path) else "FILE")
     given = [*(["--schema", str(schema)] if isinstance(schema, str | Path) else []), *arguments]
     with open_for_inspection(Job.of(table, schema=schema, engine=engine)) as opened:
         names = [column.name for column in opened.schema.without(Role.IDENTIFIER).columns]
-        wanted = Preferences(keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population)
+        wanted = Preferences(
+            keep=tuple(parse(one, names=names) for one in keep), k=k, l=l, population=population, risk=risk
+        )
         choice = choose(_situation(opened, opened.schema), wanted)
         tested = _test(opened, choice, wanted, seconds)
         if tested.changed is not None:
@@ -149,6 +156,13 @@ def recommend(
     )
 
 
+def _k_for(risk: float, k: int | None) -> int:
+    """Return the smallest k with 1/k within the risk."""
+    if k is not None:
+        raise OptionError("k follows from the accepted risk.", found="both k and risk", fix="one of them")
+    return max(2, math.ceil(1.0 / require_probability(risk, name="risk") - ROUNDING))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Tested:
     """What the tests on held-out people found, and the change that passes if the choice itself does not."""
@@ -161,9 +175,7 @@ class _Tested:
 
 def _test(opened: InspectedTable, choice: ChosenMethod, wanted: Preferences, seconds: float) -> _Tested:
     """Test a choice on held-out people of the table or, if it is larger, of a random part of it."""
-    rows = opened.survey.sample.table if opened.table is None else opened.table
-    part = rows if rows.rows <= TRIED else draw_rows(rows, TRIED, Randomness(rows.rows).stream("tested"))
-    fitted = FittedTable(part, opened.schema)
+    fitted = opened.fitted(TRIED)
     try:
         require_testable(fitted)
     except OptionError as error:
@@ -175,7 +187,7 @@ def _test(opened: InspectedTable, choice: ChosenMethod, wanted: Preferences, sec
         found = find_passing(trials, start, lambda: _groups(start, fitted, choice, wanted), seconds=seconds)
     if found.candidate is None:
         return _Tested(passed=False, verdict=found.refusal, steps=found.steps)
-    verdict = f"All {found.steps[-1].tests} privacy tests passed on held-out people of {part.rows:,} rows"
+    verdict = f"All {found.steps[-1].tests} privacy tests passed on held-out people of {fitted.table.rows:,} rows"
     changed = None if found.candidate is start else found.candidate
     verdict += "." if changed is None else f"; not so {found.steps[0]}."
     return _Tested(passed=True, verdict=verdict, steps=found.steps, changed=changed)

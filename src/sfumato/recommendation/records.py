@@ -18,7 +18,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import SfumatoError
-from sfumato.job.assess import draw_rows
 from sfumato.languages import ENGLISH, sentences
 from sfumato.machine import CELL, COPIES, OWN
 from sfumato.methods.base import make_method
@@ -31,6 +30,7 @@ from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.estimate import ROUNDING
 from sfumato.statistics.units import MICROSECONDS_PER_DAY
+from sfumato.table.table import draw_rows
 
 if TYPE_CHECKING:
     from sfumato.methods.base import Method

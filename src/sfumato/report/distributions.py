@@ -382,9 +382,9 @@ def intruder_views(release: Release) -> tuple[IntruderView, ...]:
 def view_questions(release: Release) -> dict[str, GroupSizesOf]:
     """Return what is asked about the rows for each intruder, by what the intruder knows."""
     protected, others = _known_columns(release)
-    everything = [*protected, *(name for names in others.values() for name in names)]
-    known = {PROTECTED: protected, EVERYTHING: everything if others else []}
-    return {knows: GroupSizesOf(tuple(columns)) for knows, columns in known.items() if columns}
+    number = BOX if group_columns(release) == (BOX,) else None
+    asked = {PROTECTED: GroupSizesOf(tuple(protected), number)} if protected else {}
+    return asked | ({EVERYTHING: GroupSizesOf(tuple(sum(others.values(), protected)))} if others else {})
 
 
 def blamed_columns(release: Release) -> tuple[BlamedColumn, ...]:

@@ -8,7 +8,7 @@ No estimator is good everywhere; the rule of Dankar et al. (2012) chooses one of
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.risk.anonymity_budget import population_ends
+from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.uniqueness import population_of, require_columns
 from sfumato.sources.frames import as_table
 from sfumato.table.group_counts import GroupSizes
@@ -87,7 +88,12 @@ class PopulationUniqueness:
 
 
 def population_uniqueness(
-    table: Any, columns: Sequence[str], population: float, *, count_error: float = 0.0
+    table: Any,
+    columns: Sequence[str],
+    population: float,
+    *,
+    knows: Mapping[str, Precision] | None = None,
+    count_error: float = 0.0,
 ) -> PopulationUniqueness:
     """Estimate how many people of a population are unique in some columns, from a simple random sample of it.
 
@@ -101,6 +107,8 @@ def population_uniqueness(
         The quasi-identifiers. A missing value is a value of its own.
     population : float
         Number of people in the population, at least the rows of the table.
+    knows : mapping of str to precision, optional
+        How precisely the intruder knows some columns; see :func:`sfumato.uniqueness`. Default: as the table has them.
     count_error : float, default 0.0
         Share, from 0 to below 1, by which this number may be wrong.
 
@@ -121,7 +129,7 @@ def population_uniqueness(
     >>> estimate.unique_rows, estimate.estimator, round(estimate.unique_people)
     (681, 'pitman', 1989)
     """
-    table = as_table(table)
+    table = coarsen(as_table(table), knows)
     names = require_columns(table.kinds, table.rows, columns)
     people = population_of(table.rows, population)
     classes = GroupSizes.of(group_sizes(table, names))

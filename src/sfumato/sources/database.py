@@ -40,8 +40,8 @@ class Database(TableSource, Destination):
     query : str, optional
         A query to read, in place of a table.
     replace : bool, default False
-        As a destination: whether an existing table is replaced. A table of PostgreSQL with rights of other roles, row
-        security, indexes or the like, which a new table would not have, is refused.
+        As a destination: whether an existing table is replaced. A view is refused, and a table with indexes, triggers,
+        or in a server rights of other users, which a new table would not have.
 
     Examples
     --------

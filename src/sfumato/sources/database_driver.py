@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sfumato.errors import SfumatoError, items_without_cause, without_cause
+from sfumato.errors import RequestError, SfumatoError, items_without_cause, without_cause
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,3 +120,13 @@ def quote_column(name: str) -> str:
 def quote_text(text: str) -> str:
     """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def require_nothing_lost(table: str, lost: Sequence[str]) -> None:
+    """Raise if a table that would be replaced has what a new one would not have, such as indexes."""
+    if lost:
+        raise RequestError(
+            f"The table {table!r} is replaced by a new one, which would not have all that the old one has.",
+            found=", ".join(lost),
+            fix="another name, or drop the table first and set this up again afterwards",
+        )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import sqlite3
-import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from sfumato.errors import ReadError, RequestError, SfumatoError
+from sfumato.private_folder import PrivateFolder
 from sfumato.sources.database_driver import (
     BATCH_ROWS,
     ColumnTypes,
@@ -26,6 +25,7 @@ from sfumato.sources.database_driver import (
     quote_column,
     quote_name,
     quote_text,
+    require_nothing_lost,
 )
 
 
@@ -65,15 +65,16 @@ class DatabaseFile(Driver):
     def _new_file(self) -> Iterator[Path]:
         """Yield a path in a private folder; the file that is made there is put in place if nothing fails.
 
-        So neither an error nor a kill leaves an empty database, and of two runs that make the same file one fails.
+        So neither an error nor a kill leaves an empty database, and of two runs that make the same file one fails. What
+        a killed run left is removed by the next one.
         """
-        folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent))
-        made = folder / self.path.name
+        private = PrivateFolder.create(f".{self.path.name}-", self.path.parent)
+        made = private.path / self.path.name
         try:
             yield made
             self._put_in_place(made)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            private.remove()
 
     def _put_in_place(self, made: Path) -> None:
         exists = False
@@ -133,6 +134,15 @@ class SQLiteFile(DatabaseFile):
     def exists(self, table: str) -> bool:
         query = "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?"
         return bool(_in_main(table)) and self.path.exists() and bool(self._rows(query, _in_main(table)))
+
+    def require_replaceable(self, table: str) -> None:
+        """Raise if the table is a view, or has what is dropped with it."""
+        query = f"""
+            SELECT CASE type WHEN 'view' THEN 'a view' WHEN 'index' THEN 'indexes' ELSE 'triggers' END
+            FROM sqlite_master WHERE lower(tbl_name) = lower({quote_text(_in_main(table))})
+                AND type <> 'table' AND sql IS NOT NULL GROUP BY 1
+        """
+        require_nothing_lost(table, [what for (what,) in self._rows(query)] if self.path.exists() else [])
 
     def comment(self, table: str) -> str | None:
         name = _in_main(table)
@@ -234,7 +244,16 @@ class DuckDBFile(DatabaseFile):
         return ColumnTypes({name: kind for name, kind, _ in rows}, {name: text for name, _, text in rows if text})
 
     def exists(self, table: str) -> bool:
-        return self.path.exists() and bool(self._rows(f"SELECT 1 FROM duckdb_tables() WHERE {_has_name(table)}"))
+        query = f"SELECT 1 FROM information_schema.tables WHERE {_has_name(table, schema='table_schema')}"
+        return self.path.exists() and bool(self._rows(query))
+
+    def require_replaceable(self, table: str) -> None:
+        """Raise if the table is a view, or has what is dropped with it."""
+        query = f"""
+            SELECT 'a view' FROM duckdb_views() WHERE {_has_name(table, name="view_name")}
+            UNION SELECT 'indexes' FROM duckdb_indexes() WHERE {_has_name(table)}
+        """
+        require_nothing_lost(table, [what for (what,) in self._rows(query)] if self.path.exists() else [])
 
     def comment(self, table: str) -> str | None:
         rows = self._rows(f"SELECT comment FROM duckdb_tables() WHERE {_has_name(table)}")
@@ -280,13 +299,15 @@ class DuckDBFile(DatabaseFile):
         if isinstance(error, duckdb.CatalogException):
             found = "there is no such table or schema, or it exists already"
             return RequestError(message, found=found, fix="check its name")
-        if isinstance(error, duckdb.IOException):
+        is_full = "No space left" in str(error)  # an error of the commit has another type
+        if isinstance(error, duckdb.IOException) or is_full:
             found = "the file is broken, locked by another process, or the disk is full"
             return ReadError(message, found=found, fix="check the file")
         return RequestError(message, found="the query is not valid, or the rows do not fit", fix="check the query")
 
 
-def _has_name(table: str) -> str:
-    place, _, name = table.rpartition(".")
-    schema = quote_text(place.rpartition(".")[2]) if place else "current_schema()"
-    return f"lower(table_name) = lower({quote_text(name)}) AND lower(schema_name) = lower({schema})"
+def _has_name(table: str, *, name: str = "table_name", schema: str = "schema_name") -> str:
+    """Return the condition for the rows about a table in the views of DuckDB, which call these columns so."""
+    place, _, alone = table.rpartition(".")
+    known = quote_text(place.rpartition(".")[2]) if place else "current_schema()"
+    return f"lower({name}) = lower({quote_text(alone)}) AND lower({schema}) = lower({known})"

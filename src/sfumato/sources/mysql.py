@@ -31,6 +31,7 @@ from sfumato.sources.database_driver import (
     quote_column,
     quote_name,
     quote_text,
+    require_nothing_lost,
 )
 
 SETTINGS = "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES', time_zone = '+00:00'"
@@ -302,13 +303,7 @@ def _put_in_place(connection: Any, full: dict[str, str], new: NewTable) -> None:
 def _require_nothing_lost(connection: Any, table: str) -> None:
     place, _, name = table.rpartition(".")
     asked = LOST.format(own=_own(table), schema=quote_text(place) if place else "database()", table=quote_text(name))
-    lost = [_text(what) for (what,) in _rows(connection, asked)]
-    if lost:
-        raise RequestError(
-            f"The table {table!r} is replaced by a new one, which would not have all that the old one has.",
-            found=", ".join(lost),
-            fix="another name, or drop the table first and set this up again afterwards",
-        )
+    require_nothing_lost(table, [_text(what) for (what,) in _rows(connection, asked)])
 
 
 def _require_names(names: Sequence[str]) -> None:

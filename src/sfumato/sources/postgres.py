@@ -21,6 +21,7 @@ from sfumato.sources.database_driver import (
     quote_column,
     quote_name,
     quote_text,
+    require_nothing_lost,
 )
 
 # types that are read as they are; all others are read as text, and exact decimals as below
@@ -63,6 +64,7 @@ LOST = """
         SELECT 'rights of other roles' AS what FROM old WHERE EXISTS (
             SELECT 1 FROM aclexplode(relacl) WHERE grantee <> relowner)
             OR EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = old.oid AND attacl IS NOT NULL)
+        UNION ALL SELECT 'a view' FROM old WHERE relkind IN ('v', 'm')
         UNION ALL SELECT 'another owner' FROM old WHERE relowner <> current_user::regrole
         UNION ALL SELECT 'row security' FROM old WHERE relrowsecurity OR relforcerowsecurity
             OR EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = old.oid)
@@ -211,12 +213,7 @@ def _reader(cursor: Any) -> Any:
 def _require_nothing_lost(cursor: Any, table: str) -> None:
     """Raise if the table has what would be lost with it: rights, rules about rows, and what hangs on it."""
     lost = _table(cursor, LOST.format(quote_text(quote_name(table)))).column("what").to_pylist()
-    if lost:
-        raise RequestError(
-            f"The table {table!r} is replaced by a new one, which would not have all that the old one has.",
-            found=", ".join(lost),
-            fix="another name, or drop the table first and set this up again afterwards",
-        )
+    require_nothing_lost(table, lost)
 
 
 def _require_names(table: str, columns: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -115,9 +116,12 @@ class Custom(Statistic):
         """Return the value; NaN where the function raises, as roots and logarithms of negative numbers do."""
         try:
             with np.errstate(all="ignore"):
-                return float(self.function(mean, covariance))
+                value = self.function(mean, covariance)
         except (ArithmeticError, ValueError):
             return math.nan
+        if not isinstance(value, Real | np.ndarray) or np.ndim(value) or np.iscomplexobj(value):
+            raise StatisticError(f"The function of {self} must return one number.", found=type(value).__name__)
+        return float(value)
 
     def gradient(self, moments: Moments) -> Gradient:
         if self.gradient_function is not None:

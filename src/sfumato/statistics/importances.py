@@ -18,7 +18,7 @@ from sfumato.errors import OptionError, ReadError, StatisticError
 from sfumato.statistics.combined import Combination, GroupedStatistic, ShareMeeting
 from sfumato.statistics.conditions import ALWAYS, Predicate
 from sfumato.statistics.language import parse
-from sfumato.statistics.sql_queries import NotCounted, Requests, SqlReader
+from sfumato.statistics.sql_queries import NotCounted, Requests, SqlReader, split_statements
 from sfumato.statistics.statistic import ConditionalStatistic, Statistic
 from sfumato.statistics.tallies import Count, Sum
 
@@ -101,15 +101,17 @@ def importances(
     In SQL these are understood: avg, sum, count, var, stddev (of a sample, as in DuckDB and PostgreSQL, and
     ``_pop``), covar, corr, regr_slope, regr_intercept, median, quantile_cont, min and max of a column; ``FILTER``,
     ``CASE WHEN … THEN 1 ELSE 0 END``, ``WHERE`` and ``GROUP BY`` columns. Arithmetic around them is looked through:
-    ``sum(x) / count(*)`` asks for a sum and a count. Everything else is counted in ``unread`` by its reason. A
-    statistic counts once per query. No query is executed.
+    ``sum(x) / count(*)`` asks for a sum and a count. Subqueries and common table expressions that only choose columns
+    and rows are looked through, and so are unions. Everything else, such as a join, is counted in ``unread`` by its
+    reason. A statistic counts once per query. No query is executed. Quoted names, comments and parameters may be those
+    of PostgreSQL, MySQL, SQL Server or BigQuery.
 
     Parameters
     ----------
     queries : str, path or iterable of str
         A file with SQL statements that end with ``;`` (name ends with ``.sql``); any other text file, a log with one
-        statistic such as ``mean(age)`` or one query per line; or such lines. Empty lines and lines that begin with
-        ``#`` or ``--`` are skipped.
+        statistic such as ``mean(age)`` or one query per line, also that of a PostgreSQL or MySQL server; or such
+        lines. Empty lines and lines that begin with ``#`` or ``--`` are skipped.
     table : str, optional
         Name of the table: queries of other tables are not counted. Default: queries of any single table.
     columns : sequence of str, optional
@@ -175,7 +177,7 @@ def _can_be_kept(statistic: Statistic) -> bool:
 # Texts: statements of a file, and lines of a log.
 
 
-TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|;|[^;'\"/-]+|.", re.DOTALL)
+LOGGED = re.compile(r"\b(?:statement:|execute [^:]*:|Query\b)\s*(?=\(*\s*(?:select|with)\b)", re.IGNORECASE)  # servers
 IS_SQL = re.compile(r"\s*\(*\s*(select|with)\b", re.IGNORECASE)
 
 
@@ -194,29 +196,21 @@ def _read(queries: str | Path | Iterable[str]) -> Iterator[tuple[str, bool]]:
     if text is None:
         raise ReadError("Queries must be the path of a text file that can be read, or a list of texts.")
     if Path(queries).suffix.lower() == ".sql":
-        for statement in _statements(text):
+        for statement in split_statements(text):
             yield statement, True
         return
-    for line in text.splitlines():
+    for line in text.replace("\n\t", " ").splitlines():  # PostgreSQL writes further lines of a query with a tab
         yield from _read_line(line)
 
 
 def _read_line(line: str) -> Iterator[tuple[str, bool]]:
-    if line.strip() and not line.lstrip().startswith(("#", "--")):
-        yield line, IS_SQL.match(line) is not None
-
-
-def _statements(text: str) -> Iterator[str]:
-    """Yield the statements of a file without their comments, one by one, so that a broken one spoils no other."""
-    parts: list[str] = []
-    for token in TOKEN.findall(text + ";"):
-        if token == ";":
-            statement = "".join(parts).strip()
-            parts = []
-            if statement:
-                yield statement
-        elif not token.startswith(("--", "/*")):
-            parts.append(token)
+    logged = LOGGED.search(line)
+    query = line[logged.end() :] if logged else line
+    if IS_SQL.match(query):
+        for statement in split_statements(query):
+            yield statement, True
+    elif line.strip() and not line.lstrip().startswith(("#", "--")):
+        yield line, False
 
 
 def _requests(text: str, reader: SqlReader, *, is_sql: bool) -> Requests:

@@ -1,12 +1,14 @@
 """The statistics that an SQL query asks for: ``SELECT avg(x) FROM t WHERE … GROUP BY g``.
 
-DuckDB parses a query to a tree of expressions; nothing is executed. A query, or a part of it, that is not exactly a
-statistic of the language is not counted, with a reason.
+DuckDB parses a query to a tree of expressions; nothing is executed. What other dialects write differently is put into
+its own first. Subqueries and common table expressions that only choose columns and rows of one table are merged with
+the query. A query, or a part of it, that is not exactly a statistic of the language is not counted, with a reason.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 NOT_SQL = "not understood as SQL"
 NOT_SELECT = "not a SELECT statement"
 NO_STATISTIC = "a query without a statistic"
-SEVERAL_TABLES = "a join, a subquery, a common table expression or a union"
+SEVERAL_TABLES = "a join, or a subquery that does more than choose columns and rows"
 OTHER_TABLE = "a query of another table"
 OTHER_COLUMN = "a column that the table does not have"
 EXPRESSION = "an expression inside a statistic"
@@ -65,7 +67,8 @@ class SqlReader:
 
     def read(self, sql: str) -> Requests:
         """Return the statistics of the queries in a text; raise NotCounted if there is none."""
-        parts = [self._read_select(node) for node in self._parser.parse(sql)]
+        nodes = [arm for node in self._parser.parse(sql) for arm in _arms(node, {})]
+        parts = [self._read_select(node) for node in nodes]
         return Requests(
             tuple(one for part in parts for one in part.statistics),
             tuple(reason for part in parts for reason in part.unread),
@@ -103,8 +106,6 @@ class SqlReader:
 
     def _require_one_table(self, node: Node) -> None:
         source = node.get("from_table") or {}
-        if node.get("type") != "SELECT_NODE" or (node.get("cte_map") or {}).get("map"):
-            raise NotCounted(SEVERAL_TABLES)
         if source.get("type") != "BASE_TABLE":
             raise NotCounted(NO_STATISTIC if source.get("type") == "EMPTY" else SEVERAL_TABLES)
         if self.table is not None and str(source.get("table_name")).lower() != self.table.lower():
@@ -251,6 +252,116 @@ FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 FLOATS = ("double", "float", "real", "float4", "float8")
 
 
+# Subqueries that only choose columns and rows.
+
+
+def _arms(node: Node, named: dict[str, Node]) -> Iterator[Node]:
+    """Yield the query, or those of a union, merged with the common table expressions and subqueries they read from."""
+    entries = (node.get("cte_map") or {}).get("map") or ()
+    named = named | {one["key"].lower(): one["value"]["query"]["node"] for one in entries}
+    if node.get("type") == "SET_OPERATION_NODE" and node.get("setop_type") == "UNION":
+        for arm in node.get("children") or (node["left"], node["right"]):
+            yield from _arms(arm, named)
+    elif node.get("type") == "SELECT_NODE":
+        yield _merge(node, named)
+    else:
+        raise NotCounted(SEVERAL_TABLES)
+
+
+def _merge(node: Node, named: dict[str, Node]) -> Node:
+    """Return a query, merged with the one that it reads from."""
+    source = node.get("from_table") or {}
+    name = str(source.get("table_name")).lower()
+    if source.get("type") == "SUBQUERY":
+        inner = source["subquery"]["node"]
+    elif source.get("type") == "BASE_TABLE" and name in named:
+        inner, named = named[name], {other: tree for other, tree in named.items() if other != name}
+    else:
+        return node
+    arms = list(_arms(inner, named))
+    if len(arms) > 1 or source.get("column_name_alias") or not _only_chooses(arms[0]):
+        raise NotCounted(SEVERAL_TABLES)
+    chosen = {_name_of(one): one for one in arms[0]["select_list"] if one["class"] != "STAR"}
+    outer = {key: _with_columns(node.get(key), chosen) for key in ("select_list", "group_expressions", "where_clause")}
+    wheres = [one for one in (arms[0].get("where_clause"), outer["where_clause"]) if one]
+    outer["where_clause"] = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "children": wheres} if wheres else None
+    return node | outer | {"from_table": arms[0]["from_table"]}
+
+
+def _only_chooses(node: Node) -> bool:
+    """Return whether a query only picks, renames and computes columns, and picks rows by a condition."""
+    if any(node.get(part) for part in ("group_expressions", "having", "qualify", "sample")):
+        return False
+    orders = all(one.get("type") == "ORDER_MODIFIER" for one in node.get("modifiers") or ())
+    return orders and node.get("aggregate_handling") != "FORCE_AGGREGATES" and _is_rowwise(node["select_list"])
+
+
+def _is_rowwise(part: Any) -> bool:
+    """Return whether expressions call no function, which may need several rows or make some, and change no star."""
+    if isinstance(part, dict):
+        kind = part.get("class")
+        calls = (kind == "FUNCTION" and not part.get("is_operator")) or kind in ("WINDOW", "SUBQUERY")
+        changes = kind == "STAR" and any(value for key, value in part.items() if key.endswith("_list") or key == "expr")
+        return not calls and not changes and all(map(_is_rowwise, part.values()))
+    return all(map(_is_rowwise, part)) if isinstance(part, list) else True
+
+
+def _name_of(selected: Node) -> str:
+    """Return the name that a selected expression has outside."""
+    return str(selected.get("alias") or (selected.get("column_names") or [""])[-1]).lower()
+
+
+def _with_columns(part: Any, chosen: dict[str, Node]) -> Any:
+    """Return expressions with what the columns stand for in the query that they are read from."""
+    if isinstance(part, list):
+        return [_with_columns(one, chosen) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("class") == "COLUMN_REF" and (inner := chosen.get(part["column_names"][-1].lower())):
+        return inner | {"alias": part.get("alias", "")}
+    return {key: _with_columns(value, chosen) for key, value in part.items()}
+
+
+# What other dialects write differently.
+
+PIECE = re.compile(
+    r"""(?P<kept>'(?:[^']|'')*'|"(?:[^"]|"")*"|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
+    |(?P<comment>--[^\n]*|/\*.*?\*/|(?<!\S)\#(?=[\s#])[^\n]*)
+    |`(?P<name>[^`]+)`|(?<![\w\])"`])\[(?P<bracketed>[^\W\d][\w .$@-]*)\]
+    |(?P<value>(?<![:\w]):[^\W\d]\w*|(?<!\w)@\w+|%(?:\(\w+\))?s\b|\$\{[^{}'"]*\}|\{\{[^{}'"]*\}\})
+    |(?P<first>\bSELECT\s+(?:DISTINCT\s+)?)TOP\s*(?:\(\s*\d+\s*\)|\d+\b)
+    |(?P<hint>\bWITH\s*\(\s*(?:NOLOCK|READUNCOMMITTED)\s*\))
+    |(?P<end>;|^[^\S\n]*GO[^\S\n]*$)
+    |\w+|\s+|.""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
+
+
+def split_statements(text: str) -> Iterator[str]:
+    """Yield the statements of a text in DuckDB's dialect and without comments, so that a broken one spoils no other.
+
+    Names in backticks (MySQL, BigQuery) or square brackets (SQL Server) are quoted, and parameters are values.
+
+    Examples
+    --------
+    >>> list(split_statements("SELECT TOP 5 avg([net pay]) FROM t WHERE a = @a -- why\\nGO"))
+    ['SELECT  avg("net pay") FROM t WHERE a = NULL']
+    """
+    parts: list[str] = []
+    for piece in PIECE.finditer(text + "\n;"):
+        name = piece["name"] or piece["bracketed"]
+        if piece["end"]:
+            statement, parts = "".join(parts).strip(), []
+            if statement:
+                yield statement
+        elif name:
+            parts.append('"' + name.replace('"', '""') + '"')
+        elif piece["value"]:
+            parts.append("NULL")
+        elif not piece["comment"] and not piece["hint"]:
+            parts.append(piece["first"] or piece[0])
+
+
 # The tree of a query, as DuckDB writes it: versions 1 and 2 differ in arguments, constants and casts.
 
 
@@ -275,7 +386,7 @@ class SqlParser:
             tree = json.loads(answer[0]) if answer else tree
         except (self._errors, ValueError, RecursionError):
             pass
-        if tree.get("error"):
+        if tree.get("error") or not tree["statements"]:
             raise NotCounted(NOT_SELECT if tree.get("error_type") == "not implemented" else NOT_SQL)
         return [statement["node"] for statement in tree["statements"]]
 

@@ -326,10 +326,14 @@ class KeyedGroups:
     keys: GroupKeys
 
     @classmethod
-    def of(cls, table: Table, names: Sequence[str]) -> KeyedGroups:
-        """Group the rows by these columns, exactly."""
-        labels = group_labels(table, names)
-        return cls(labels, GroupKeys.of(table, names, first_rows(labels)))
+    def of(cls, table: Table, names: Sequence[str], numbered_by: str | None = None) -> KeyedGroups:
+        """Group the rows by these columns, exactly; an integer column may number most of the groups already."""
+        labels = group_labels(table, names if numbered_by is None else (*names, numbered_by))
+        groups = cls(labels, GroupKeys.of(table, names, first_rows(labels)))
+        if numbered_by is None:
+            return groups
+        joined = cls.of_keys(groups.keys.values)
+        return cls(joined.labels[labels], joined.keys)
 
     @classmethod
     def of_keys(cls, keys: NDArray[np.uint64]) -> KeyedGroups:

@@ -403,3 +403,16 @@ def chosen_within(chosen: NDArray[np.int64], start: int, rows: int) -> NDArray[n
     first, last = np.searchsorted(chosen, [start, start + rows])
     here: NDArray[np.int64] = chosen[first:last] - start
     return here
+
+
+def draw_rows(table: Table, size: int, generator: np.random.Generator) -> Table:
+    """Return ``size`` random rows of a table, which is read in parts, or all if there are fewer."""
+    if table.rows <= size:
+        return table.select(table.names)
+    chosen = np.sort(generator.choice(table.rows, size, replace=False, shuffle=False))
+    taken, start = [], 0
+    for part in table.parts():
+        here = chosen_within(chosen, start, part.rows)
+        start += part.rows
+        taken += [part.take(here).arrow] if here.size else []
+    return Table(pa.concat_tables(taken).unify_dictionaries(), table.kinds)

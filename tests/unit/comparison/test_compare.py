@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.comparison import attempts as attempting
 from sfumato.comparison import attempts as workers
-from sfumato.comparison.attempts import Attempt, Split, trials_of
+from sfumato.comparison.attempts import Attempt, Split, draw_split, trials_of
 from sfumato.comparison.records import ComparedMethod
 from sfumato.errors import OptionError, RequestError, SfumatoError
 from sfumato.schema.schema import FittedTable
@@ -126,6 +127,14 @@ class TestAttempt:
         fitted = FittedTable.of(as_table(people()), ROLES)
         return Split(fitted, fitted.table)
 
+    @pytest.mark.parametrize("method", ["noise", "boxes"])
+    def test_tests_alone_have_the_same_results(self, method):
+        trial, whole = trials_of([method], 1)[0], draw_split(self.split().kept)
+        told, tests = (attempting.attempt(trial, replace(whole, tests_only=alone)).row for alone in (False, True))
+        judged = [score for score in told.assessment.scores if score.passed is not None]
+        assert len(judged) > 5
+        assert judged == [score for score in tests.assessment.scores if score.passed is not None]
+
     def test_an_error_of_the_package_is_the_reason(self, monkeypatch):
         def refuse(*arguments, **options):
             raise SfumatoError("Groups must have rows.", found="none", fix="a smaller k")
@@ -182,3 +191,18 @@ def test_who_interrupts_it_is_told_that_it_goes_on(tmp_path, monkeypatch, capsys
     words = ["--quasi", "age", "--other", "*", "--methods", "noise", "--jobs", "1"]
     assert run(["compare", str(tmp_path / "t.csv"), "-o", str(tmp_path / "map"), *words]) == 130
     assert "the same command goes on where it stopped" in capsys.readouterr().err
+
+
+def test_a_table_that_an_engine_reads_in_parts_is_compared_by_the_same_random_rows_each_time(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "t.csv").write_text("age,city\n" + "\n".join(f"{20 + row % 50},Ulm" for row in range(80)))
+    monkeypatch.setattr("sfumato.job.assess.SAMPLED", 60)
+    words = ["--quasi", "age", "--other", "*", "--methods", "noise", "--strengths", "1", "--jobs", "1", "--json"]
+    command = ["compare", str(tmp_path / "t.csv"), "-o", str(tmp_path / "map"), *words, "--engine", "duckdb"]
+    assert run(command) == 0
+    first = capsys.readouterr()
+    assert "60 random rows of 80 are compared" in first.err
+    assert json.loads(first.out)["original_rows"] == 30
+    assert run(command) == 0
+    assert "found in the folder" in capsys.readouterr().err, "other rows would be another comparison"

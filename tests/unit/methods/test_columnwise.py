@@ -174,11 +174,30 @@ def test_fewer_rows_than_k_cannot_be_released(method):
         released(method, pa.array([1, 2]))
 
 
-def test_optimal_groups_say_that_they_need_the_whole_column():
-    table = as_table(pa.table({"x": [1, 2, 3, 4]}))
-    assert OptimalGroups(k=2).needs_whole_table
-    with pytest.raises(CannotRelease, match="whole table"):
-        OptimalGroups(k=2).release(table, schema={"x": "quasi"}, engine=Memory(block_rows=2))
+@pytest.mark.parametrize("cost", ["squared", "median", "cellular", "width", "centre"])
+def test_optimal_groups_in_blocks_are_those_of_the_whole_column(cost):
+    table = as_table(pa.table({"x": np.random.default_rng(1).integers(0, 400, 900)}))
+    method = OptimalGroups(k=7, cost=cost, ties="together")
+    whole, parts = (
+        method.release(table, schema={"x": "quasi"}, engine=engine).to_pandas()
+        for engine in (Memory(), Memory(block_rows=200, sample_rows=100))
+    )
+    names = list(whole.columns)
+    assert whole.sort_values(names).reset_index(drop=True).equals(parts.sort_values(names).reset_index(drop=True))
+
+
+def test_optimal_groups_of_a_sketch_have_k_rows_and_state_the_error(monkeypatch):
+    monkeypatch.setattr("sfumato.methods.optimal_groups.rank_error", lambda survey: 0.002)
+    numbers = np.random.default_rng(2).lognormal(0, 1, 60_000)
+    table = as_table(pa.table({"x": numbers}))
+    engine = Memory(block_rows=9000, batch_rows=2000)
+    release = OptimalGroups(k=100).release(table, schema={"x": "quasi"}, engine=engine)
+    assert all(finding.held for finding in release.findings)
+    sizes = release.to_pandas()["x"].value_counts()
+    error = release.manifest.notes["columns"]["x"]["largest error of the rank of a cut"]
+    assert 0 < error <= 0.002 * 60_000
+    assert sizes.min() >= 100
+    assert len(sizes) > 100
 
 
 def test_blocks_hold_whole_groups():

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.engines.memory.engine import MemorySurvey
+from sfumato.engines.memory.engine import Memory, MemorySurvey
 from sfumato.errors import CannotRelease, OptionError, SfumatoError
 from sfumato.randomness import Randomness
 from sfumato.schema.schema import FittedTable
@@ -125,6 +125,57 @@ def test_released_rows_keep_the_models_by_definition(kind, options):
     assert all(found["t"] <= options.get("t", 1.0) + 1e-9 for found in models.values())
     assert len(models) / len(groups) <= options.get("average_risk", 1.0)
     assert all(finding.held for finding in release.findings)
+
+
+@pytest.mark.parametrize(
+    "engine", [Memory(block_rows=150), Memory(block_rows=150, sample_rows=250)], ids=["", "sampled"]
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"l": 1, "t": 0.2, "suppress": 0.0},
+        {"l": 1, "t": 0.25, "suppress": 0.15},
+        {"l": 1, "t": 0.25, "suppress": 0.15, "distance": "ordered"},
+        {"l": 2, "l_kind": "entropy", "suppress": 0.1},
+        {"l": 2, "l_kind": "recursive", "c": 2.0, "suppress": 0.1},
+        {"l": 1, "average_risk": 0.1, "suppress": 0.1},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_blocks_keep_models_that_speak_of_the_whole_table(engine, options):
+    """No block knows the distribution of the release, and hash routing gives each block another one."""
+    frame, is_ordered = people(9, rows=600), options.get("distance") == "ordered"
+    frame["s"] = frame["s"].rank(method="dense") if is_ordered else frame["s"]
+    for seed in range(3):
+        release = sf.Recode(k=4, **options).release(frame, schema=ROLES, seed=seed, engine=engine)
+        sensitive, groups = release.to_pandas()["s"].to_numpy(), slow_groups(release)
+        models = slow_models(groups, sensitive, np.ones(len(groups), dtype=bool))
+        assert all(holds(found, 4, options) for found in models.values())
+        if not is_ordered:  # its distance is recounted by the claim alone
+            assert all(found["t"] <= options.get("t", 1.0) + 1e-9 for found in models.values())
+        assert all(finding.held for finding in release.findings)
+        assert len(groups) >= (1 - options["suppress"]) * 600
+
+
+@pytest.mark.parametrize("suppress", [0.02, 0.05])
+@pytest.mark.parametrize("t", [0.06, 0.2, 0.4])
+def test_blocks_keep_closeness_although_all_rows_of_some_values_are_suppressed(t, suppress):
+    """The order of the values that are left is shorter, so that distances in it are longer."""
+    draw = np.random.default_rng(0)
+    town = np.where(np.arange(3000) < 1500, "u", "v").astype(object)
+    worth = np.where(town == "u", draw.integers(0, 7, 3000), draw.integers(3, 10, 3000))
+    town[:40], worth[:40] = [f"village {one}" for one in range(40)], 100 + np.arange(40)
+    method = sf.Recode(k=5, l=1, t=t, suppress=suppress)
+    given = {"schema": {"town": "quasi", "worth": "sensitive"}, "seed": 1}
+    release = method.release({"town": town, "worth": worth}, engine=Memory(block_rows=500), **given)
+    assert all(finding.held for finding in release.findings)
+
+
+def test_closeness_that_counts_people_needs_all_of_them():
+    frame = people(9, rows=600).assign(who=lambda rows: np.arange(len(rows)) // 2)
+    roles = {**ROLES, "who": "person"}
+    with pytest.raises(CannotRelease, match="whole table"):
+        sf.Recode(k=4, l=1, t=0.3).release(frame, schema=roles, engine=Memory(block_rows=150))
 
 
 def test_an_average_risk_allows_groups_that_are_smaller_than_the_average():

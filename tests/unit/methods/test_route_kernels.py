@@ -37,3 +37,13 @@ def test_every_row_goes_where_its_twin_goes(seed):
 
 def test_one_block_has_all_rows():
     assert one_block().of(np.zeros((3, 2)), np.arange(3, dtype=np.uint64)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("rows_with_it", [3, 100, 900])
+def test_rows_that_no_cut_divides_are_divided_by_keys_only_if_every_piece_has_what_it_must(rows_with_it):
+    """A piece must have a value that few rows have: the fewer, the larger the pieces."""
+    has_it = np.random.default_rng(0).permutation(1000) < rows_with_it
+    routes = grow_routes(np.zeros((1000, 1)), 20, lambda rows: None, lambda rows: bool(has_it[rows].any()))
+    pieces = routes.of(np.zeros((1000, 1)), np.arange(1000, dtype=np.uint64))
+    assert routes.blocks == {3: 1, 100: 3, 900: 50}[rows_with_it]
+    assert set(pieces[has_it]) == set(range(routes.blocks))

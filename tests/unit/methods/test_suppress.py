@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.engines.memory.engine import Memory
 from sfumato.errors import OptionError
 from sfumato.measures.privacy.attacks.suppression import reconstruct
+from sfumato.methods.partition import Routes
 from sfumato.sources.frames import as_table
+from sfumato.table.groups import mix_bits
 
 QUASI = ("a", "b", "c")
 ROLES = dict.fromkeys(QUASI, "quasi") | {"row": "other"}
@@ -119,3 +122,20 @@ def test_a_wrong_importance_says_what_to_write(method):
     with pytest.raises(OptionError, match="--option 'importance="):
         method(k=3, importance="age=2")
     assert method(k=3, importance={"a": 2.0}).importance == {"a": 2.0}
+
+
+def test_in_blocks_few_more_cells_are_suppressed(monkeypatch):
+    """Rows that are equal but for one cell stay together. Blocks of random rows are the control."""
+    frame, blocks = people(11, rows=4000), Memory(block_rows=500, sample_rows=1500)
+
+    def suppressed(engine: Memory) -> int:
+        release = sf.Suppress(k=5).release(frame, schema=ROLES, seed=1, engine=engine)
+        assert all(finding.held for finding in release.findings)
+        found = release.to_pandas()
+        assert found.groupby(list(QUASI), dropna=False).size().min() >= 5
+        return int(found[list(QUASI)].isna().sum().sum())
+
+    whole, cut = suppressed(Memory()), suppressed(blocks)
+    monkeypatch.setattr(Routes, "of", lambda self, places, keys: (mix_bits(keys) % np.uint64(self.blocks)).astype(int))
+    assert whole <= cut <= 1.5 * whole
+    assert suppressed(blocks) > 2 * cut

@@ -118,7 +118,7 @@ class _Judged:
     def judge(self, one, part=""):
         self.tried.append(one.change)
         failed = () if self.passing(one) else ("singling out",)
-        return ImprovementStep(change=one.change, reason=one.reason, tests=3, failed=failed), object()
+        return ImprovementStep(change=one.change, reason=one.reason, tests=3, failed=failed)
 
 
 class TestTheSearch:

@@ -12,9 +12,10 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli.commands import run
-from sfumato.errors import SchemaError, StatisticError, TableError
+from sfumato.errors import OptionError, SchemaError, StatisticError, TableError
 from sfumato.formats.exports import write
 from sfumato.recommendation.choice import Preferences, Situation, choose
+from sfumato.recommendation.recommend import _k_for
 from sfumato.recommendation.records import ExpectedWidth
 from sfumato.schema.schema import Schema
 from sfumato.statistics.language import parse
@@ -239,3 +240,14 @@ class TestCommand:
         assert "\nsfumato release people.csv" in f"\n{text}"
         assert "optimal-groups" in text
         assert "Cost: about" in text
+
+
+@pytest.mark.parametrize(("risk", "k"), [(0.09, 12), (0.1, 10), (1 / 3, 3), (0.2, 5), (0.9, 2)])
+def test_k_is_the_smallest_that_an_accepted_risk_allows(risk, k):
+    assert _k_for(risk, None) == k
+
+
+@pytest.mark.parametrize("options", [{"risk": 0.0}, {"risk": 1.0}, {"risk": "low"}, {"risk": 0.1, "k": 5}])
+def test_a_risk_is_a_probability_and_stands_instead_of_k(options):
+    with pytest.raises(OptionError):
+        sf.recommend({"age": list(range(300))}, schema={"age": "quasi"}, **options)

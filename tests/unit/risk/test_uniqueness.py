@@ -185,6 +185,11 @@ class TestWhatAnIntruderKnows:
         assert risk.risks.tolist() == same.risks.tolist() and risk.largest < 1
         scores, same = sf.special_uniques(self.people, columns, knows=knows), sf.special_uniques(coarse, columns)
         assert scores.scores.tolist() == same.scores.tolist()
+        risk, same = (
+            sf.population_uniqueness(one, columns, 10**5, knows=known)
+            for one, known in ((self.people, knows), (coarse, None))
+        )
+        assert (risk.unique_rows, risk.pitman) == (same.unique_rows, same.pitman)
         found = sf.quasi_identifiers(self.people, alpha=0.01, knows=knows)
         assert [one.columns for one in found] == [one.columns for one in sf.quasi_identifiers(coarse, alpha=0.01)]
         assert {one.columns for one in sf.quasi_identifiers(self.people, alpha=0.01)} == {(name,) for name in columns}

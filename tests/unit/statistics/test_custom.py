@@ -139,3 +139,10 @@ def test_boxes_keep_it_narrower_and_the_interval_holds_the_truth():
         assert found.low <= truth <= found.high
         widths.append(found.high - found.low)
     assert widths[0] < 0.5 * widths[1]
+
+
+@pytest.mark.parametrize("value", [None, "x", [1.0], np.ones(2), 1j])
+def test_a_function_that_returns_no_number_is_refused(value):
+    boxes = sf.read_release({"a_low": [1.0, 2.0, 4.0], "a_high": [1.5, 3.0, 5.0]})
+    with pytest.raises(StatisticError, match="must return one number"):
+        boxes.estimate(sf.Custom("mine", ["a"], lambda mean, covariance: value))

@@ -127,10 +127,18 @@ class TestValuesInQueriesAreNotRepeated:
         ("SELECT x FROM t", sql_queries.NO_STATISTIC),
         ("SELECT 1", sql_queries.NO_STATISTIC),
         ("SELECT avg(x FROM t", sql_queries.NOT_SQL),
+        ("SELECT avg(x) FROM t WHERE a = 'never ends", sql_queries.NOT_SQL),
         ("SELECT avg(x) FROM t JOIN u USING (id)", sql_queries.SEVERAL_TABLES),
-        ("SELECT avg(x) FROM (SELECT x FROM t)", sql_queries.SEVERAL_TABLES),
-        ("WITH q AS (SELECT x FROM t) SELECT avg(x) FROM q", sql_queries.SEVERAL_TABLES),
-        ("SELECT avg(x) FROM t UNION SELECT avg(y) FROM t", sql_queries.SEVERAL_TABLES),
+        ("SELECT avg(x) FROM (SELECT DISTINCT x FROM t)", sql_queries.SEVERAL_TABLES),
+        ("SELECT avg(x) FROM (SELECT x FROM t LIMIT 9)", sql_queries.SEVERAL_TABLES),
+        ("SELECT avg(x) FROM (SELECT avg(x) AS x FROM t GROUP BY g)", sql_queries.SEVERAL_TABLES),
+        ("SELECT avg(x) FROM (SELECT unnest(l) AS x FROM t)", sql_queries.SEVERAL_TABLES),
+        ("SELECT avg(x) FROM (SELECT 2 * x AS x FROM t)", sql_queries.EXPRESSION),
+        (
+            "WITH RECURSIVE q AS (SELECT x FROM t UNION ALL SELECT x FROM q) SELECT avg(x) FROM q",
+            sql_queries.SEVERAL_TABLES,
+        ),
+        ("SELECT avg(x) FROM t INTERSECT SELECT avg(y) FROM t", sql_queries.SEVERAL_TABLES),
         ("SELECT (SELECT max(x) FROM t) FROM t", sql_queries.SEVERAL_TABLES),
         ("SELECT avg(x + 1) FROM t", sql_queries.EXPRESSION),
         ("SELECT avg(x::integer) FROM t", sql_queries.EXPRESSION),
@@ -145,6 +153,44 @@ class TestValuesInQueriesAreNotRepeated:
 )
 def test_what_is_not_exactly_a_statistic_is_counted_by_its_reason(query, reason):
     assert reasons(query) == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    ("sql", "statistic"),
+    [
+        ("SELECT avg(z) FROM (SELECT x AS z FROM t ORDER BY 1) AS s", "mean(x)"),
+        ("WITH q AS (SELECT * FROM t WHERE a = 'u') SELECT avg(x) FROM q WHERE b < 3", "mean(x | a = u and b < 3)"),
+        ("WITH q AS (SELECT x AS y, a FROM t), r AS (SELECT y AS z FROM q) SELECT avg(z) FROM r", "mean(x)"),
+        ("SELECT avg(y) AS m, s FROM (SELECT x AS y, sex AS s FROM t) GROUP BY s", "mean(x) by sex"),
+        ("SELECT `a b`, avg(`net pay`) FROM `p.d.t` # MySQL\n GROUP BY 1", "mean(net pay) by a b"),
+        ("SELECT TOP (10) avg([net pay]) FROM dbo.[t] WITH (NOLOCK)\nGO", "mean(net pay)"),
+        (
+            "SELECT avg(x)::float FROM t WHERE a = :a AND b > @b AND c = %s AND d = %(d)s OR e = ?",
+            "mean(x)",
+        ),
+        ("SELECT avg(x) FROM t WHERE a = $q$avg(y); it's$q$", "mean(x)"),
+    ],
+)
+def test_other_dialects_and_subqueries_that_only_choose_are_understood(sql, statistic):
+    assert list(asked(sql, conditions="|" in statistic)) == [str(parse(statistic))]
+
+
+def test_each_query_of_a_union_is_counted():
+    assert asked("SELECT avg(x) FROM t UNION ALL SELECT avg(y) FROM t") == {"mean(x)": 1, "mean(y)": 1}
+
+
+def test_a_parameter_is_no_condition_that_could_be_kept():
+    assert reasons("SELECT avg(x) FROM t WHERE a = @a", conditions=True) == {sql_queries.CONDITION: 1}
+
+
+def test_logs_of_servers_are_read(tmp_path):
+    path = tmp_path / "postgresql.log"
+    path.write_text(
+        "2026-01-01 12:00:00 UTC [1] LOG:  statement: SELECT avg(x)\n\tFROM t\n"
+        "2026-01-01 12:00:01 UTC [1] LOG:  execute <unnamed>: select avg(x) from t where a = $1\n"
+        "2026-01-01T12:00:02.0Z\t   12 Query\tSELECT avg(y) FROM t\n"
+    )
+    assert importances(path).counts == {"mean(x)": 2, "mean(y)": 1}
 
 
 def test_a_condition_that_is_not_understood_matters_only_if_conditions_are_wanted():

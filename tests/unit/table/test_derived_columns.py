@@ -9,7 +9,8 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.errors import SfumatoError
-from sfumato.formats.first_lines import read_first_lines, suggest_start
+from sfumato.formats.first_lines import read_first_lines
+from sfumato.formats.table_start import TableStart, suggest_start
 from sfumato.sources.derived_columns import DerivedColumn
 
 
@@ -72,23 +73,27 @@ class TestFirstLines:
     def test_titles_headings_and_comments(self, tmp_path):
         body = "".join(f"{20 + n};f;7{n % 9},5;I10\n" for n in range(40))
         cases = {
-            "age;sex;w;d\n": (0, None),
-            "Ward 3\n\nage;sex;w;d\n": (2, None),
-            "Ward 3;;;\nage;sex;w;d\n": (1, None),
+            "age;sex;w;d\n": (0, 1),
+            ";sex;w;d\n": (0, None),
+            "Ward 3\n\nage;sex;w;d\n": (2, 1),
+            "Ward 3;;;\nage;sex;w;d\n": (1, 1),
+            'Ward 3;;;\nof May;by A. B.;;\nage;sex;"w; kg";d\n': (2, 1),
+            "Ward 3;;;\nof May;by A. B.;;\nMaster;;Lab;\nage;sex;w;d\n": (2, 2),
             "Master;;Lab;\nage;sex;w;d\n": (0, 2),
-            "# made: 2024; by x\n# y\nage;sex;w;d\n": (2, None),
+            "Blood;;Urine;\nvalue;date;value;date\n": (0, 2),
+            "# made: 2024; by x\n# y\nage;sex;w;d\n": (2, 1),
         }
         for head, expected in cases.items():
             (tmp_path / "t.csv").write_text(head + body)
             found = read_first_lines(tmp_path / "t.csv")
-            assert (found.skip, found.header_rows) == expected, head
+            assert (found.start.skip, found.start.header_rows) == expected, head
             assert found.lines[0] == head.splitlines()[0]
 
     def test_a_table_of_one_column_and_an_empty_one_have_no_suggestion(self, tmp_path):
         for text in ("name\nAnna\nBert\n", "\n", "x"):
             (tmp_path / "t.csv").write_text(text)
-            assert read_first_lines(tmp_path / "t.csv").skip == 0
-        assert suggest_start([]) == (0, None)
+            assert read_first_lines(tmp_path / "t.csv").start == TableStart()
+        assert suggest_start([]) == TableStart()
 
     def test_formats_with_names_need_no_look(self, tmp_path):
         sf.read(_people(tmp_path)).to_pandas().to_parquet(tmp_path / "t.parquet")
@@ -104,7 +109,7 @@ class TestFirstLines:
         first = read_first_lines(tmp_path / "t.xlsx")
         assert first.sheets == ("Cover", "Data")
         assert first.largest_sheet == "Data"
-        assert read_first_lines(tmp_path / "t.xlsx", sheet="Data").skip == 1
+        assert read_first_lines(tmp_path / "t.xlsx", sheet="Data").start.skip == 1
         assert read_first_lines(tmp_path / "t.xlsx", sheet="none").sheet == "Cover"
 
 

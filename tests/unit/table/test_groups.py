@@ -14,7 +14,7 @@ from sfumato.errors import TableError
 from sfumato.sources.files import read
 from sfumato.sources.frames import as_table
 from sfumato.table import coding, groups
-from sfumato.table.groups import group_labels, group_sizes, labels_of, refine, rows_by_label
+from sfumato.table.groups import KeyedGroups, group_labels, group_sizes, labels_of, refine, rows_by_label
 from sfumato.table.table import Table
 
 
@@ -42,6 +42,14 @@ def test_groups_are_exact_even_where_every_hash_collides(monkeypatch):
     table = as_table({"a": [1.5, 2.5, 1.5, 3.5], "b": ["x", "x", "x", "y"]})
     monkeypatch.setattr(groups, "ODD", np.uint64(0))  # every row gets the same hash
     assert sorted(group_sizes(table, ["a", "b"])) == [1, 1, 2]
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.5, 1.5, None]), st.sampled_from("xy"), st.integers(0, 3)), min_size=1))
+def test_numbers_of_groups_change_no_group_whether_or_not_they_are_those_of_equal_rows(rows):
+    table = as_table(dict(zip(("a", "b", "box"), map(list, zip(*rows, strict=True)), strict=True)))
+    plain, numbered = KeyedGroups.of(table, ("a", "b")), KeyedGroups.of(table, ("a", "b"), "box")
+    assert (plain.keys.values[plain.labels] == numbered.keys.values[numbered.labels]).all()
+    assert plain.size == numbered.size
 
 
 @pytest.mark.parametrize("largest", [groups.LARGEST, 200])  # the second makes labels dense after every column

@@ -24,6 +24,28 @@ class TestRead:
         assert sf.read(messy, skip=2).names == ("age", "sex", "crea", "urea")
         assert sf.read(messy, skip=2).numbers("crea").tolist() == [0.9, 1.2, 1.1]
 
+    @pytest.mark.parametrize(
+        ("head", "told"),
+        [
+            ("Export of ward 3\nMaster data;;Lab;\nage;sex;crea;urea\n", "--skip 1 --header-rows 2"),
+            ("Master data;;Lab;\nage;sex;crea;urea\n", "--header-rows 2"),
+            ("Export;;;\nof May;by A. B.;;\nage;sex;crea;urea\n", "--skip 2"),
+            ("Export, of ward 3\n\nage;sex;crea;urea\n", "--skip 2"),
+        ],
+    )
+    def test_a_title_that_was_not_skipped_is_told(self, tmp_path, head, told):
+        file = tmp_path / "t.csv"
+        file.write_text(head + "".join(f"{20 + n};f;0,{n};3{n}\n" for n in range(9)))
+        with pytest.raises(ReadError) as refused:
+            sf.read(file)
+        assert (refused.value.fix or "").startswith(f"{told}; in Python ")
+        given = dict(one.split() for one in told.removeprefix("--").split(" --"))
+        assert sf.read(file, **{name.replace("-", "_"): int(number) for name, number in given.items()}).rows == 9
+
+    def test_names_with_a_gap_are_no_title(self, tmp_path):
+        (tmp_path / "t.csv").write_text("id;;x\n" + "".join(f"{n};f;{n}\n" for n in range(9)))
+        assert sf.read(tmp_path / "t.csv").names == ("id", "column_2", "x")
+
     def test_two_lines_of_names_are_joined(self, messy):
         table = sf.read(messy, skip=1, header_rows=2)
         assert table.names == ("Master data_age", "Master data_sex", "Lab_crea", "Lab_urea")

@@ -55,7 +55,7 @@ function prepareForms() {
         form.before(refusal);
         refusal.tabIndex = -1;
         refusal.focus();
-      } else if (page.querySelector("main")) place(page, answer.url, answer.url !== location.href);
+      } else if (isOurs(page)) place(page, answer.url, answer.url !== location.href);
       else location.reload(); // the session has ended, and the server says what to do
     } finally {
       delete form.dataset.sending;
@@ -68,8 +68,12 @@ function prepareForms() {
 async function show(address, isNew) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (!page.querySelector("main")) { location.assign(address); return; } // no page of ours: the session has ended
+  if (!isOurs(page)) { location.assign(address); return; } // a document by itself, or the session has ended
   place(page, answer.url, isNew);
+}
+
+function isOurs(page) {
+  return page.querySelector("main") && page.querySelector(".steps");
 }
 
 function place(page, address, isNew) {

@@ -148,7 +148,8 @@ class OutOfCoreSurvey:
         ``block_rows`` is what the user gave, or None.
         """
         most = block_rows or memory.block_rows
-        return cls(rows, scan, most, randomness, rows.rows if rows.rows <= most else memory.sample_rows)
+        sampled = rows.rows if rows.rows <= most else memory.sample_rows(-(-rows.rows // most))
+        return cls(rows, scan, most, randomness, sampled)
 
     @property
     def rows(self) -> int:

@@ -27,6 +27,7 @@ from sfumato.methods.boxes.partition_kernels import (
 from sfumato.methods.boxes.tally_kernels import ROWS, WEIGHT, add_all, clear, cost, width
 
 PLACES = 16  # strips of a cell with more records end at about this many evenly spaced places
+EFFORT = 4096  # axes along which strips are tried × protected columns, at most: each strip is checked in every column
 
 
 @jit
@@ -216,11 +217,26 @@ def box_cost(problem, rows, tally, bits):
 
 
 @jit
+def axes_of_strips(problem, rows, tally, bits):
+    """Return the axes along which strips are tried: all, or in a wide table those that cost most, from the first on."""
+    axes = np.arange(problem.values.shape[1])
+    tried = max(EFFORT // max(problem.protected.shape[1], 1), 1)
+    if len(axes) <= tried:
+        return axes
+    clear(tally, bits)
+    add_all(tally, bits, problem.values, problem.weights, problem.set_start, problem.trees, rows)
+    pressure = np.empty(len(axes))
+    for axis in axes:
+        pressure[axis] = tally[WEIGHT, axis] * width(tally, problem.set_start, axis)
+    return np.argsort(-pressure, kind="mergesort")[:tried]
+
+
+@jit
 def best_strips(problem, rows, most, tally, bits):
-    """Return the cheapest strips along any axis: cost, axis (−1 if none costs less than ``most``), places and rows."""
+    """Return the cheapest strips along an axis: cost, axis (−1 if none costs less than ``most``), places and rows."""
     chosen, starts = -1, np.zeros(1, np.int64)
     own, ordered, keys = rows.copy(), rows.copy(), np.empty(len(rows))
-    for axis in range(problem.values.shape[1]):
+    for axis in axes_of_strips(problem, rows, tally, bits):
         sort_along(problem, rows, axis, own, keys)
         if keys[0] < keys[-1]:
             total, found = cheapest_strips(problem, own, most, tally, bits)

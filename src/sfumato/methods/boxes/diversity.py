@@ -147,10 +147,9 @@ class DiversityRule:
 
     def claims(self, group: tuple[str, ...], axes: Axes) -> tuple[Diversity, ...]:
         """Return the promises about these columns."""
+        cut = frozenset(axes.names)
         return tuple(
-            Diversity(
-                l=self.l, columns=group, column=name, epsilon=self.epsilon.get(name) or None, hidden=name in axes.names
-            )
+            Diversity(l=self.l, columns=group, column=name, epsilon=self.epsilon.get(name) or None, hidden=name in cut)
             for name in self.columns
         )
 
@@ -168,17 +167,21 @@ class Demand:
     protected: Protected  # of the sensitive columns
     k: int
     generator: np.random.Generator
+    along: Demand | None = None  # of the protected columns that are axes, which a cut keeps and a remainder may lack
     _chances: dict[int, float] = field(default_factory=dict)
 
     def lacking(self, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mark the groups of these rows, given their dense labels, that have too few values."""
         lacks = np.zeros(int(labels.max(initial=-1)) + 1, dtype=bool)
-        for column, distance in zip(self._witnesses[rows].T, self.protected.separation, strict=True):
+        for witnesses, distance in self._witnesses:
+            column = witnesses[rows]
             valid = ~np.isnan(column)
             counts = np.zeros(len(lacks), dtype=np.int64)
             some, own = np.unique(labels[valid], return_inverse=True)
-            counts[some] = values_apart(own, column[valid], epsilon=float(distance), at_most=self.protected.l)
+            counts[some] = values_apart(own, column[valid], epsilon=distance, at_most=self.protected.l)
             lacks |= counts < self.protected.l
+            if lacks.all():
+                break
         return lacks
 
     def is_met(self, rows: NDArray[np.int64]) -> bool:
@@ -187,6 +190,8 @@ class Demand:
 
     def can_stand(self, rows: NDArray[np.int64]) -> bool:
         """Return whether these rows can be boxes: k records of k people, with enough values as a whole."""
+        if self.along is not None and not self.along.is_met(rows):
+            return False
         people = self.protected.people
         enough = len(rows) if not len(people) else len(np.unique(people[rows]))
         return enough >= self.k and self.is_met(rows)
@@ -200,8 +205,24 @@ class Demand:
         return self._chances[size]
 
     @cached_property
-    def _witnesses(self) -> NDArray[np.float64]:
-        """The values that count: one of each person in each column, so that different values are of different people.
+    def _witnesses(self) -> tuple[tuple[NDArray[np.float64], float], ...]:
+        """The values of each column that count, and how far apart they must be; columns that tell the same once.
+
+        Without a distance it only counts which rows are equal: all columns of different numbers tell the same, and in a
+        wide table most columns are so.
+        """
+        found = {}
+        for column, distance in zip(self._of_people().T, self.protected.separation.tolist(), strict=True):
+            counted = column.copy()
+            if distance == 0.0:
+                present = ~np.isnan(column)
+                _, first, code = np.unique(column[present], return_index=True, return_inverse=True)
+                counted[present] = first[code]
+            found[counted.tobytes(), distance] = counted
+        return tuple((counted, distance) for (_, distance), counted in found.items())
+
+    def _of_people(self) -> NDArray[np.float64]:
+        """Return the values that count: one of each person in each column, so that those of two people differ.
 
         It is the rarest of hers, and her other values are NaN. Two values are in any box of two people; so there all of
         them count.

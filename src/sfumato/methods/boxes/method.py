@@ -33,7 +33,7 @@ from sfumato.methods.options import (
     group_size_option,
     reported_option,
 )
-from sfumato.methods.partition import Routes, one_block
+from sfumato.methods.partition import Routes, least_sampled, one_block
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Checked, Choice, OrNone, Share, Whole, option, require_list, require_number
 from sfumato.plan.questions import MissingIn
@@ -386,7 +386,8 @@ class Boxes(Method):
         rows = SampledRows(
             axes.coordinates(sample.table), weights.of(sample.table), diversity.protect(sample.table, axes), axes
         )
-        return routes(rows, max(survey.block_rows, 4 * self.k) * sample.share, 2 * self.k)
+        most = max(survey.block_rows, 4 * self.k) * sample.share
+        return routes(rows, most, least_sampled(self.k, sample.share))
 
     def _require_columns(self, axes: Axes, schema: Schema) -> None:
         """Raise unless the options name existing columns and the released names are free."""

@@ -293,7 +293,8 @@ class BoxesPlan(Plan):
         from sfumato.methods.boxes.diversity import Demand, join_nearest, join_until_diverse
 
         sensitive = self.diversity.protect(block, self.axes, along_axes=False)
-        demand = Demand(sensitive, self._least, self.randomness.stream(f"joined boxes {number}"))
+        chance = self.randomness.stream(f"joined boxes {number}")
+        demand = Demand(sensitive, self._least, chance, Demand(along_axes, self._least, chance))
         if not len(boxes.cuts):
             return join_nearest(boxes, values, demand)
         numbers, edges = len(self.axes.numbers), replace(self.edges, block=number)

@@ -31,7 +31,7 @@ from sfumato.methods.options import (
     group_size_option,
     reported_option,
 )
-from sfumato.methods.partition import Routes, grow_routes, one_block
+from sfumato.methods.partition import Routes, grow_routes, least_sampled, one_block
 from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.search_budget import SearchBudget
 from sfumato.params import Choice
@@ -68,7 +68,7 @@ class Space:
 
     @classmethod
     def fit(cls, survey: Survey, names: Sequence[str], rules: GroupRules) -> Space:
-        """Fit the space to a survey; blocks have at least 2k sampled rows, and the diversity that the rules demand."""
+        """Fit the space to a survey; blocks have enough sampled rows for k, and the diversity that the rules demand."""
         sample = survey.sample.table.select(names)
         numbers = [name for name in names if sample.kinds[name].is_numeric]
         others = [name for name in names if name not in numbers]
@@ -84,14 +84,15 @@ class Space:
         weights = _weights(encoder, matrix)
         if survey.block_rows is None or survey.block_rows >= survey.rows:
             return cls(encoder, weights, one_block())
-        places, most = matrix * weights, max(survey.block_rows, 4 * rules.k) * survey.sample.share
+        places, share = matrix * weights, survey.sample.share
+        most, least = max(survey.block_rows, 4 * rules.k) * share, least_sampled(rules.k, share)
         sensitive = rules.columns_of(survey.sample.table)
 
         def cut(rows: NDArray[np.int64]) -> tuple[int, float] | None:
-            return _cut(places[rows], 2 * rules.k, [(one.codes[rows], one.rule.l) for one in sensitive])
+            return _cut(places[rows], least, [(one.codes[rows], one.rule.l) for one in sensitive])
 
         def can_stand(rows: NDArray[np.int64]) -> bool:
-            return len(rows) >= 2 * rules.k and all(len(np.unique(one.codes[rows])) >= one.rule.l for one in sensitive)
+            return len(rows) >= least and all(len(np.unique(one.codes[rows])) >= one.rule.l for one in sensitive)
 
         return cls(encoder, weights, grow_routes(places, most, cut, can_stand))
 

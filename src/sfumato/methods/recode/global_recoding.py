@@ -27,7 +27,6 @@ from sfumato.methods.recodings.losses import discernibility
 from sfumato.methods.recodings.quasi_columns import QuasiColumns, promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, recode_table, released_columns
 from sfumato.plan.claims.risk import KMap, PopulationGroups
-from sfumato.plan.claims.sensitive_groups import SensitiveCounts
 from sfumato.schema.schema import Schema
 from sfumato.table.group_counts import GroupCounts
 from sfumato.table.groups import KeyedGroups, first_rows, group_labels
@@ -103,10 +102,7 @@ class RecodingCost:
     def evaluate(self, levels: Levels) -> Evaluation:
         """Count one combination."""
         labels, sizes, people = self._group(levels)
-        counted = [
-            (one.rule, SensitiveCounts.of(labels[pairs.group], pairs.value, pairs.values, pairs.count), one.values)
-            for one, pairs in self._sensitive
-        ]
+        counted = [(one.rule, pairs.regrouped(labels), one.values) for one, pairs in self._sensitive]
         allowed = self._rules.mark_allowed(sizes, counted, people)
         kept = int(sizes[allowed].sum())
         above = 0.0
@@ -199,6 +195,12 @@ class GlobalPlan(RecodingPlan):
 
     population: PopulationGroups | None = None
 
+    @property
+    def needs_whole_table(self) -> bool:
+        """Whether t speaks of people, whose values only the whole table tells."""
+        counts_people = self.rules.person is not None and any(rule.t is not None for rule in self.rules.sensitive)
+        return counts_people or super().needs_whole_table
+
     def rows_to_keep(self, released: Table, block: Table) -> NDArray[np.bool_]:
         """Mark the rows in groups that the rules allow; with a population, k speaks of its people."""
         if self.population is None:
@@ -220,15 +222,27 @@ def global_plan(
     levels: Mapping[str, int],
     seconds: float,
     parts: int,
+    promised: GroupRules,
 ) -> GlobalPlan:
-    """Find the best combination of levels, and return the plan that applies it; the options are those of ``Recode``."""
+    """Find the best combination of levels, and return the plan that applies it; the options are those of ``Recode``.
+
+    ``rules`` say which groups are released, and ``promised`` what is promised of them.
+    """
     people = None if population is None else _known_people(columns, population)
     unknown = [name for name in levels if name not in columns.names]
     if unknown:
         raise OptionError(
             "levels must name quasi-identifiers.", found=", ".join(map(repr, unknown)), fix="leave these out"
         )
-    best = _search(columns, rules, people, loss=loss, suppress=suppress, levels=levels, seconds=seconds)
+    best = _search(
+        columns,
+        rules,
+        people,
+        loss=loss,
+        suppress=min(suppress, rules.suppressed_at_most),
+        levels=levels,
+        seconds=seconds,
+    )
     if best.levels is None:
         raise CannotRelease(
             "There must be a combination of levels that keeps all promises.",
@@ -239,7 +253,7 @@ def global_plan(
     recodings = {recoding.name: recoding for recoding in chosen if recoding is not None}
     shown = tuple(chain.from_iterable(released_columns(columns.names, recodings.values()).values()))
     groups = None
-    claims: tuple[Claim[Any], ...] = rules.claims(shown)
+    claims: tuple[Claim[Any], ...] = promised.claims(shown)
     if people is not None:
         groups = PopulationGroups(GroupCounts.of(KeyedGroups.of(recode_table(people, columns.names, recodings), shown)))
         claims = (KMap(k=rules.k, columns=shown, population=groups), *claims[1:])

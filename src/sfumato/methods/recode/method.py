@@ -21,7 +21,7 @@ from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Di
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Tabular, option
 from sfumato.plan.plan import Plan
-from sfumato.plan.survey import Survey, count_blocks
+from sfumato.plan.survey import Survey, count_blocks, is_whole
 from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class Recode(Method):
     name: ClassVar[str] = "recode"
     theory: ClassVar[str] = "recoding"
     one_row_per_person: ClassVar[bool] = True
+    block_effect: ClassVar[str] = "levels are chosen from a sample; groups of all rows are judged by them"
     manifest_notes: ClassVar[Mapping[str, str]] = {
         "loss": "loss of all rows by the chosen measure; suppressed rows lose everything",
         "granularity": "1 − loss by granularity: share of the values that released cells tell apart, from 0 to 1",
@@ -149,8 +150,7 @@ class Recode(Method):
 
     @property
     def needs_whole_table(self) -> bool:
-        weak = self.t is None and self.average_risk is None and self.l_kind == "distinct"
-        return self.kind == "local" or self.population is not None or not weak
+        return self.kind == "local" or self.population is not None
 
     def plan(self, survey: Survey, schema: Schema, randomness: Randomness) -> Plan:
         """Search the recodings, from the survey alone."""
@@ -175,11 +175,12 @@ class Recode(Method):
 
         return global_plan(
             columns,
-            rules,
+            rules if is_whole(survey) else rules.in_blocks(survey, self.suppress),
             loss=self.loss,
             suppress=self.suppress,
             population=self.population,
             levels=self.levels or {},
             seconds=self.search,
             parts=count_blocks(survey),
+            promised=rules,
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import OptionError, SchemaError
 from sfumato.methods.base import choose_l, default_questions, require_enough_values
@@ -20,6 +21,7 @@ from sfumato.plan.claims.risk import RiskAtMost
 from sfumato.plan.claims.sensitive import DeclaredCloseness, EntropyDiversity, RecursiveDiversity, TCloseness
 from sfumato.plan.claims.sensitive_groups import (
     SensitiveCounts,
+    ValueTotals,
     distinct_values,
     effective_values,
     equal_distances,
@@ -46,6 +48,8 @@ DiversityKind = Literal["distinct", "entropy", "recursive"]
 DIVERSITY_KINDS: tuple[DiversityKind, ...] = ("distinct", "entropy", "recursive")
 Distance = Literal["auto", "equal", "ordered", "tree"]
 DISTANCES: tuple[Distance, ...] = ("auto", "equal", "ordered", "tree")
+MOST_VALUES = 1_000_000  # of a sensitive column to which t applies, in a table that is released in blocks
+HALVINGS = 8  # of the share of suppressed rows, before none is suppressed for t
 ROUNDING = 1e-12  # by which a computed number may miss its limit
 
 
@@ -61,6 +65,7 @@ class SensitiveRule:
     distance: Distance  # "equal", "ordered" or "tree"
     order: tuple[str, ...] = ()  # of an ordered category
     tree: Tree | None = None
+    of_table: ValueTotals | None = None  # where a block is judged: all values of the table, with their rows
 
     def is_diverse(self, counts: SensitiveCounts) -> NDArray[np.bool_]:
         """Mark the groups that are ℓ-diverse."""
@@ -79,6 +84,29 @@ class SensitiveRule:
         if self.tree is None:
             return ordered_distances(counts)
         return tree_distances(counts, self.tree.positions(values, column=self.column), self.tree)
+
+    def in_blocks(self, survey: Survey) -> SensitiveRule:
+        """Return the rule with all values of the table, by which a block is judged."""
+        if self.t is None:
+            return self
+        asked = DistinctIn(self.column, at_most=MOST_VALUES)
+        found = survey.ask([asked])[asked].require_complete(self.column)
+        return replace(self, of_table=ValueTotals(found.values, found.counts))
+
+    def nearer(self, suppressed: float) -> SensitiveRule:
+        """Return the rule with a smaller t, whose groups are t-close after this share of the rows is suppressed.
+
+        The distribution of the rows that are left is at most that share away. Where all rows of some values may be
+        suppressed, the order of the values becomes shorter, and distances in it longer.
+        """
+        if self.t is None or self.of_table is None:
+            return self
+        t = self.t
+        if self.distance == "ordered":
+            rows = np.cumsum(np.sort(self.of_table.counts))
+            lost = int(np.searchsorted(rows, suppressed * rows[-1] * (1.0 + ROUNDING), side="right"))
+            t *= max(len(rows) - lost - 1, 0) / max(len(rows) - 1, 1)
+        return replace(self, t=t - suppressed)
 
     def claims(self, columns: tuple[str, ...]) -> list[Claim[Any]]:
         """Return the promises about groups of rows that are equal in these released columns."""
@@ -111,10 +139,16 @@ class SensitiveColumn:
     def counts(self, labels: NDArray[np.int64]) -> SensitiveCounts:
         """Count the rows of each value in each group or, if people are told apart, its people."""
         if self.people is None:
-            return SensitiveCounts.of(labels, self.codes, len(self.values))
+            counts = SensitiveCounts.of(labels, self.codes, len(self.values))
+            return counts if self.rule.of_table is None else replace(counts, of_table=self.rule.of_table.counts)
         pairs = refine(labels, self.codes, len(self.values))
         once = first_rows(refine(pairs, self.people, int(self.people.max(initial=-1)) + 1))
         return SensitiveCounts.of(labels[once], self.codes[once], len(self.values))
+
+    def coded_by(self, values: pa.Array) -> SensitiveColumn:
+        """Return the column with these values, among which are its own."""
+        place = pc.index_in(self.values.cast(values.type), value_set=values).to_numpy().astype(np.int32)
+        return replace(self, codes=place[self.codes], values=values)
 
     def of_different_people(self) -> SensitiveColumn:
         """Return the column with one value of each person, her rarest one; her other values count for nothing.
@@ -143,6 +177,7 @@ class GroupRules:
     average_risk: float | None = None
     sensitive: tuple[SensitiveRule, ...] = ()
     person: str | None = None  # column that tells people apart: k and l then count people
+    suppressed_at_most: float = 1.0  # share of the rows that may be suppressed, so that the rules suffice
 
     @property
     def allow_all(self) -> bool:
@@ -177,6 +212,8 @@ class GroupRules:
         for rule in self.sensitive:
             coded = rows.coded(rule.column)
             column = SensitiveColumn(rule, coded.codes, coded.values, people)
+            if rule.of_table is not None:
+                column = column.coded_by(rule.of_table.values)
             if people is None or rule.t is None:
                 columns.append(column if people is None else column.of_different_people())
                 continue
@@ -224,6 +261,20 @@ class GroupRules:
             return True
         return len(sizes) / float(sizes.sum()) <= self.average_risk * (1.0 + ROUNDING)
 
+    def in_blocks(self, survey: Survey, suppress: float) -> GroupRules:
+        """Return the rules by which a block of the table is judged, while a share of the rows may be suppressed.
+
+        The distribution that t speaks of is that of all released rows, which no block knows. So groups must be closer
+        to that of the table, and fewer rows are suppressed where they would have to be more than twice as close. What
+        is promised is t itself, which is recounted.
+        """
+        whole = replace(self, sensitive=tuple(rule.in_blocks(survey) for rule in self.sensitive))
+        for share in (*(suppress / 2.0**halvings for halvings in range(HALVINGS)), 0.0):
+            near = tuple(rule.nearer(share) for rule in whole.sensitive)
+            if all((one.t or 0.0) >= (rule.t or 0.0) / 2.0 for one, rule in zip(near, self.sensitive, strict=True)):
+                break
+        return replace(whole, sensitive=near, suppressed_at_most=share)
+
     def claims(self, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
         """Return the promises about rows that are equal in these released columns."""
         promises: list[Claim[Any]] = [KAnonymity(k=self.k, columns=columns)]
@@ -240,7 +291,8 @@ def _of_groups(counts: SensitiveCounts, allowed: NDArray[np.bool_]) -> Sensitive
         return counts
     number = np.cumsum(allowed) - 1
     kept = allowed[counts.group]
-    return SensitiveCounts(number[counts.group[kept]], counts.value[kept], counts.count[kept], counts.values)
+    values, table = counts.values, counts.of_table
+    return SensitiveCounts(number[counts.group[kept]], counts.value[kept], counts.count[kept], values, table)
 
 
 def make_rules(

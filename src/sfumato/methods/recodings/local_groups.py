@@ -55,6 +55,7 @@ def local_groups(
 
     rows = _rows(columns, costs, rules, sensitive)
     rows = rows if people is None else rows._replace(people=people)
+    kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * rows.values.size)
     groups, is_complete = _start(columns, rows)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
     _merge(rows, groups, is_complete, columns, steps, generator)
@@ -172,8 +173,8 @@ def _merge(
     while bool(((groups.size > 0) & ~is_complete).any()):
         if int((groups.size > 0).sum()) == 1:
             raise CannotRelease(
-                "The whole table must keep the promises about people and sensitive columns.",
-                found="it does not, even as one group",
+                "The rows that are grouped together must keep the promises about people and sensitive columns.",
+                found="they do not, even as one group",
                 fix="weaker promises, such as a smaller k or l, or a larger t",
             )
         limit = most * 2.0 ** (0.4 * (number - MERGING)) if number < MERGING else np.inf

@@ -62,10 +62,15 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
 
 
 @jit(allocates=False)
-def pair_cost(rows, one, other):
-    """Return the cost of a row with the common nodes of two: a group with both costs at least as much."""
+def pair_cost(rows, one, other, most):
+    """Return the cost of a row with the common nodes of two: a group with both costs at least as much.
+
+    If it is above ``most``, any number above that is returned.
+    """
     cost = 0.0
     for column in range(rows.values.shape[1]):
+        if cost > most:
+            break
         value = rows.values[one, column]
         level = common_level(rows, column, 0, value, rows.values[other, column])
         cost += node_cost(rows, column, level, value)
@@ -102,16 +107,19 @@ def improve(rows, groups, order, window, allowed):
                 continue
             last = other
             more, before = groups.size[other], groups.size[other] * groups.cost[other]
-            if spare:
-                change = (size - 1) * rest - old + (more + 1) * cost_with(rows, groups, other, row) - before
+            left = (size - 1) * rest - old - before
+            if spare and left + (more + 1) * groups.cost[other] < best:  # a group costs no less with the row
+                change = left + (more + 1) * cost_with(rows, groups, other, row, (best - left) / (more + 1))
                 if change < best and (not checked or complete(rows, groups, other, -1, row)):
                     best, chosen, partner = change, other, -1
             if more > LARGE * rows.k:
                 continue
             mate = order[near]
             change = size * rest - old - before  # what the group costs with the mate is at least what the rest costs
-            if more > 1 and change + more * pair_cost(rows, row, other_row(groups, other, mate)) >= best:
-                continue
+            if more > 1:
+                limit = (best - change) / more
+                if pair_cost(rows, row, other_row(groups, other, mate), limit) >= limit:
+                    continue
             change += more * cost_of(rows, groups, other, mate, row)
             if change < best:
                 change += size * (cost_of(rows, groups, group, row, mate) - rest)
@@ -140,7 +148,10 @@ def cheapest_group(rows, groups, order, place, window, row, most):
         if other in (group, last):
             continue
         last, more = other, groups.size[other]
-        change = (more + 1) * cost_with(rows, groups, other, row) - more * groups.cost[other]
+        before = more * groups.cost[other]
+        if groups.cost[other] >= best:  # a group costs no less with the row
+            continue
+        change = (more + 1) * cost_with(rows, groups, other, row, (best + before) / (more + 1)) - before
         if change < best and (not checked or complete(rows, groups, other, -1, row)):
             best, chosen = change, other
     return chosen, best
@@ -168,7 +179,8 @@ def refill(rows, groups, order, window, allowed):
             more = groups.size[other]
             if other in (group, target) or more <= rows.k or (more > LARGE * rows.k and is_generalized(groups, other)):
                 continue
-            if moved + size * pair_cost(rows, mate, other_row(groups, group, row)) >= best:
+            limit = (best - moved) / size
+            if pair_cost(rows, mate, other_row(groups, group, row), limit) >= limit:
                 continue  # no group of these two costs less
             change = moved + size * cost_of(rows, groups, group, row, mate)
             if change < best:
@@ -226,7 +238,7 @@ def far_row(rows, groups, group, row):
     """Return the row of a group that is farthest from one of its rows."""
     best, chosen, other = -1.0, row, groups.first[group]
     while other >= 0:
-        apart = pair_cost(rows, row, other)
+        apart = pair_cost(rows, row, other, np.inf)
         if apart > best:
             best, chosen = apart, other
         other = groups.after[other]
@@ -249,7 +261,7 @@ def split_large(rows, groups, empty):
         members, lean = np.empty(size, dtype=np.int64), np.empty(size)
         row, found = groups.first[group], 0
         while row >= 0:
-            members[found], lean[found] = row, pair_cost(rows, row, two) - pair_cost(rows, row, one)
+            members[found], lean[found] = row, pair_cost(rows, row, two, np.inf) - pair_cost(rows, row, one, np.inf)
             found += 1
             row = groups.after[row]
         sort(lean, members)
@@ -270,10 +282,10 @@ def split_large(rows, groups, empty):
     return splits
 
 
-@jit(
-    work=lambda rows, groups, _, order, *__: (20.0 * len(groups.size) + 200.0 * len(order)) * rows.values.shape[1],
-    seconds=1.0,
-)
+ROW_TIME = 70.0  # microseconds that a row takes for each of its columns, as Python
+
+
+@jit(work=lambda rows, _, __, order, *___: ROW_TIME * len(order) * rows.values.shape[1], seconds=8.0, views=True)
 def improve_once(rows, groups, is_complete, order, window, allowed, is_merging):
     """Join incomplete groups, or improve complete ones once; a join or move may add a cost of ``allowed``.
 

@@ -73,10 +73,12 @@ def joint_cost(rows, groups, group, other):
 
 
 @jit(forceinline=True, allocates=False)
-def cost_with(rows, groups, group, row):
-    """Return the cost of one row if a row joins a group."""
+def cost_with(rows, groups, group, row, most):
+    """Return the cost of one row if a row joins a group, or any number above ``most`` if it is above that."""
     one, cost = groups.first[group], 0.0
     for column in range(rows.values.shape[1]):
+        if cost > most:
+            break
         value = rows.values[row, column]
         level = common_level(rows, column, groups.level[group, column], value, rows.values[one, column])
         cost += node_cost(rows, column, level, value)
@@ -93,9 +95,9 @@ def cost_of(rows, groups, group, without, extra):
         first = extra
     cost = 0.0
     for column in range(rows.values.shape[1]):
-        value, level = rows.values[first, column], 0
+        value, level, most = rows.values[first, column], 0, groups.level[group, column]
         row = groups.first[group]
-        while row >= 0:
+        while row >= 0 and level < most:
             if row != without:
                 level = common_level(rows, column, level, value, rows.values[row, column])
             row = groups.after[row]
@@ -107,13 +109,13 @@ def cost_of(rows, groups, group, without, extra):
 
 @jit(allocates=False)
 def refit(rows, groups, group):
-    """Find the levels and the cost of a group again."""
+    """Find the levels and the cost of a group again after a row has left it: no level rises."""
     first, groups.cost[group] = groups.first[group], 0.0
     if first < 0:
         return
     for column in range(rows.values.shape[1]):
         value, level, row = rows.values[first, column], 0, groups.after[first]
-        while row >= 0:
+        while row >= 0 and level < groups.level[group, column]:
             level = common_level(rows, column, level, value, rows.values[row, column])
             row = groups.after[row]
         groups.level[group, column] = level
@@ -177,8 +179,8 @@ def diverse(rows, column, counts, total):
         if distinct < l or (kind == 1.0 and math.exp(entropy) < l * (1.0 - 1e-12)):
             return False
         if kind == 2.0:
-            ranked, rest = counts.copy(), 0
-            sort(ranked, counts.copy())
+            ranked, places, rest = counts * 1.0, np.arange(len(counts)), 0.0  # as elsewhere, so that sort is one kernel
+            sort(ranked, places)
             for place in range(len(ranked) - int(l) + 1):
                 rest += ranked[place]
             if not ranked[-1] < c * rest:

@@ -3,6 +3,7 @@
 With J the derivatives of the moments by the cells that are free to move, the smallest change that moves the moments by
 r, to first order, is Jᵀ(JJᵀ)⁻¹r. Such steps are repeated, with all numbers in their ranges. TL calls even approximate
 solutions difficult above degree 2: that is so from an arbitrary start, and not from rows with the right second moments.
+Where a few people far beyond the ranges make up a moment, no numbers within the ranges have it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.errors import CannotRelease
-from sfumato.methods.spectral.moments import EXACT, GAIN, Restored, column_means
+from sfumato.methods.spectral.moments import EXACT, Restored, column_means
 from sfumato.statistics.generalized_moments import Products, blocks_of, count_moments
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 MOST_MOMENTS = 1200  # a step solves a linear system of this size
 CELLS_PER_MOMENT = 10  # with fewer, hardly any table but the original has all of its moments
 STEPS = 60
-STEP_LENGTHS = (1.0, 0.5, 0.2, 0.05)  # shares of a step that are tried
+STEP_LENGTHS = (1.0, 0.5, 0.2, 0.05, 0.01)  # shares of a step that are tried
+GAIN = 0.1  # a share l of a step is taken if the errors fall by a share l × GAIN, as a root of the sum of their squares
+INWARD = 5  # times that a step is computed again without the cells that it would move beyond their range
 
 
 def require_room(rows: int, columns: int, degree: int) -> None:
@@ -52,25 +55,31 @@ def with_higher_moments(numbers: Array, like: Array, low: Array, high: Array, de
     wanted, squares = products.sums((like - mean) / scale)
     size = np.maximum(np.sqrt(squares / rows), 1.0) * rows
 
-    def missing_of(standard: Array) -> tuple[Array, float]:
-        missing = wanted - products.sums(standard)[0]
-        return missing, float((np.abs(missing) / size).max(initial=0.0))
-
     current = np.clip((numbers - mean) / scale, bottom, top)
-    missing, error = missing_of(current)
-    best = Restored(current, error, 0, converged=error < EXACT)
-    while not best.converged and best.rounds < STEPS:
-        current = best.numbers
-        change = _smallest_change(products, current, (current > bottom) & (current < top), missing)
+    missing, steps = wanted - products.sums(current)[0], 0
+    while (error := float((np.abs(missing) / size).max(initial=0.0))) >= EXACT and steps < STEPS:
+        change, far = _step_within(products, current, bottom, top, missing), np.linalg.norm(missing / size)
         for length in STEP_LENGTHS:
             moved = np.clip(current + length * change, bottom, top)
-            missing, error = missing_of(moved)
-            if error < GAIN * best.error:
+            left = wanted - products.sums(moved)[0]
+            if np.linalg.norm(left / size) < (1.0 - GAIN * length) * far:
                 break
         else:
             break
-        best = Restored(moved, error, best.rounds + 1, converged=error < EXACT)
-    return Restored(np.clip(best.numbers * scale + mean, low, high), best.error, best.rounds, best.converged)
+        current, missing, steps = moved, left, steps + 1
+    return Restored(np.clip(current * scale + mean, low, high), error, steps, converged=error < EXACT)
+
+
+def _step_within(products: Products, numbers: Array, bottom: Array, top: Array, wanted: Array) -> Array:
+    """Return the smallest change of the cells that can follow it: one at an end of its range moves inwards only."""
+    free = np.ones(numbers.shape, dtype=bool)
+    for _ in range(INWARD):
+        change = _smallest_change(products, numbers, free, wanted)
+        beyond = free & np.where(change < 0.0, numbers <= bottom, (numbers >= top) & (change > 0.0))
+        if not beyond.any():
+            break
+        free &= ~beyond
+    return change
 
 
 def _smallest_change(products: Products, numbers: Array, free: NDArray[np.bool_], wanted: Array) -> Array:

@@ -59,6 +59,11 @@ class SensitiveCounts:
         counts = np.bincount(place, weights=rows).astype(np.int64)
         return cls(occurring // values, occurring % values, counts, values)
 
+    def regrouped(self, labels: NDArray[np.int64]) -> SensitiveCounts:
+        """Return the counts after groups were joined, given the new group of each."""
+        counts = SensitiveCounts.of(labels[self.group], self.value, self.values, self.count)
+        return counts if self.of_table is None else replace(counts, of_table=self.of_table)
+
     @cached_property
     def starts(self) -> NDArray[np.int64]:
         """Position of the first pair of each group."""

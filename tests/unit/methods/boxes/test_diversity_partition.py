@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.methods.boxes import partition as boxes
 from sfumato.methods.boxes import partition_kernels as kernel
 from sfumato.methods.boxes.axes import Axes, NumberAxis
-from sfumato.methods.boxes.diversity import DiversityRule, Protected
+from sfumato.methods.boxes.diversity import Demand, DiversityRule, Protected
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table
 
@@ -71,3 +71,25 @@ def test_boxes_with_epsilon_come_near_the_optimum(axes, k, l, epsilon, at_most):
     release = method.release(pa.table(dict(zip(names, records.T, strict=True))), schema=dict.fromkeys(names, "quasi"))
     reached = release.optimality()
     assert reached.achieved <= at_most * reached.shrunk  # 1.62 and 1.50 if cuts are only refused
+
+
+def test_what_another_box_leaves_over_must_have_the_values_along_the_axes_too():
+    draw = np.random.default_rng(1)
+    hidden, along = (
+        Protected(2, np.array([values], dtype=float).T, np.zeros(1), np.zeros(0))
+        for values in ([0, 1, 0, 1, 0, 1], [5, 5, 5, 6, 6, 5])
+    )
+    some, others = np.array([0, 1, 2]), np.array([3, 4, 5])
+    assert Demand(hidden, 3, draw).can_stand(some)
+    demand = Demand(hidden, 3, draw, Demand(along, 3, draw))
+    assert not demand.can_stand(some) and demand.can_stand(others)
+
+
+def test_columns_that_tell_the_same_are_counted_once_and_alike():
+    draw = np.random.default_rng(2)
+    values = np.column_stack([draw.permutation(60) for _ in range(50)] + [draw.integers(0, 3, 60) for _ in range(4)])
+    demand = Demand(Protected(3, values, np.zeros(54), np.zeros(0)), 4, draw)
+    labels = np.arange(60) // 4
+    few = [any(len(np.unique(column)) < 3 for column in rows.T) for rows in np.split(values, 15)]
+    assert demand.lacking(np.arange(60), labels).tolist() == few and 0 < sum(few) < 15
+    assert len(demand._witnesses) == 5

@@ -309,8 +309,8 @@ class TestBudget:
             sf.Boxes(k=5, search=sf.SearchBudget(seconds=0.2)).release(correlated(200), seed=1).diagnostics.searches
         )
         assert trace.stop == "budget"
-        assert trace.seconds > 0.0
-        assert trace.rounds >= 1
+        assert trace.seconds >= 0.2
+        assert trace.after <= trace.before  # on a busy machine not even one round may end in time
 
     @pytest.mark.parametrize("overlap", ["none", "allowed"])
     def test_a_category_and_a_column_of_few_values_that_is_mostly_missing_keep_to_the_time(self, overlap):
