@@ -62,12 +62,12 @@ class MakeRelease(Task):
         from sfumato.release.destination import Folder
         from sfumato.report.contents import contents
         from sfumato.report.html import Report
-        from sfumato.report.summary import Summary, summarize
+        from sfumato.report.summary import summarize
 
         fitted = held.fit(self.source, self.schema)
         method = make_method(self.method, **self.options)
         trials: list[Comparison] = []
-        shown: list[tuple[Release, Summary]] = []  # computed once, for the report and for the page
+        shown: list[Release] = []
 
         def make_report(release: Release) -> Report:
             assert release.manifest is not None
@@ -77,9 +77,10 @@ class MakeRelease(Task):
                 trials.append(compare(_unprepared(fitted), [method], strengths=1, jobs=1, seed=self.seed))
                 assessed = replace(release, assessment=trials[0].rows[0].assessment)
                 held.report(ATTACKED)
-            shown.append((assessed, summarize(release)))
+            summarize(release)  # once, for the report and for the page
+            shown.append(assessed.knowing(release))
             covered = release.manifest.covers_every_output  # then nothing unperturbed is shown beside it
-            return Report.of(release if covered else assessed, shown[0][1], self.language)
+            return Report.of(release if covered else assessed, self.language)
 
         of_all = MADE if self.attacked else 1.0
         searching = report_search(method, lambda now: held.report(of_all * now.share))
@@ -88,7 +89,7 @@ class MakeRelease(Task):
         wanted |= {"key": self._own_key() if fitted.schema.needs_preparation else None}
         made = make_release(Job.of(fitted, engine="memory", into=folder, **wanted))
         return RunResult(
-            contents=contents(*shown[0]),
+            contents=contents(shown[0]),
             schema=fitted.schema,
             trial=trials[0] if trials else None,
             together=self._compose(made),

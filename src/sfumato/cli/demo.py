@@ -44,7 +44,6 @@ def demo(
     """
     from sfumato.methods.base import make_method
     from sfumato.release.bundle import require_target
-    from sfumato.report.html import Report
     from sfumato.report.summary import summarize
 
     require_target(out)
@@ -53,11 +52,10 @@ def demo(
     console.say_progress()
     console.say_compiling()
     released = make_method("boxes", k=k, l=l, keep=KEEP).release(patients, schema=ROLES, seed=seed)
-    summary = summarize(released)
-    folder = released.write(out, report=Report.of(released, summary))
+    folder = released.write(out)
     console.say(f"· written to {out}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
     with console.after(f"the release is complete in {out}"):
-        _show(released, folder, summary, true_values(patients, released), as_json=json)
+        _show(released, folder, summarize(released), true_values(patients, released), as_json=json)
 
 
 def _show(released: Release, folder: Path, summary: Summary, truths: Mapping[str, float], *, as_json: bool) -> None:

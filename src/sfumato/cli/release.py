@@ -13,7 +13,6 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.job.request import READING, Request, source_of, split_names
-from sfumato.languages import ENGLISH
 
 if TYPE_CHECKING:
     from sfumato.job.job import Job
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from sfumato.methods.search_budget import SearchProgress
     from sfumato.release.linked import LinkedRelease
     from sfumato.release.release import Release
-    from sfumato.report.html import Report
     from sfumato.report.summary import Summary
     from sfumato.schema.schema import Schema
 
@@ -232,7 +230,7 @@ def _make_requested(request: Request, *, seed: int | None, as_json: bool) -> Non
 
     console.say_progress()
     written = _Written(request)
-    job = request.to_job(seed=seed, make_report=written.make_report)
+    job = request.to_job(seed=seed)
     written.announce()
     if job.method is None:
         request = _recommend(request, job)
@@ -374,11 +372,10 @@ def _search_bar() -> Any:
 
 
 class _Written:
-    """What is printed of a release that was written; its statistics are computed once, for the report and for this."""
+    """What is printed of a release that was written."""
 
     def __init__(self, request: Request) -> None:
-        self._out, self._table, self._language = request.target or "", request.into, request.language or ENGLISH
-        self._summary: Summary | None = None
+        self._out, self._table = request.target or "", request.into
 
     def announce(self) -> None:
         """Say that an older release will be replaced, if there is one."""
@@ -386,14 +383,6 @@ class _Written:
 
         if self._table is None and (Path(self._out).expanduser() / MANIFEST).exists():
             console.say(f"· the older release in {self._out} will be replaced")
-
-    def make_report(self, released: Release) -> Report:
-        """Return the report of a release."""
-        from sfumato.report.html import Report
-        from sfumato.report.summary import summarize
-
-        self._summary = summarize(released)
-        return Report.of(released, self._summary, self._language)
 
     def show(self, released: Release, *, as_json: bool) -> None:
         """Print how columns are released, the findings and the kept statistics."""
@@ -405,8 +394,7 @@ class _Written:
         place = {"table": self._table} if self._table else {"folder": folder}
         console.say(f"· written to {self._table or self._out}")
         with console.after(f"the release is complete in {self._table or self._out}"):
-            summary = self._summary or summarize(released)
-            (_show_json if as_json else _show_text)(released, summary, place)
+            (_show_json if as_json else _show_text)(released, summarize(released), place)
 
 
 def _show_json(released: Release, summary: Summary, place: dict[str, str]) -> None:

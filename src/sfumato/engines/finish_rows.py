@@ -17,7 +17,7 @@ from sfumato.table.groups import mix_bits
 from sfumato.table.kinds import Kind
 from sfumato.table.table import Table, take_rows
 
-Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, group of each row → number of each row
+Renumber = Callable[[str, NDArray[np.int64]], NDArray[np.int64]]  # name, groups 0, 1, … in any order → their numbers
 
 
 def finish_rows(
@@ -31,8 +31,8 @@ def finish_rows(
     arrow = evidence.released.arrow
     for name in numbered:
         groups = pa.array(arrow.column(name).to_numpy()).dictionary_encode().indices.to_numpy()
-        shuffled = order.permutation(int(groups.max(initial=-1)) + 1)[groups]  # they appear in the order of their rows
-        numbers = pa.array(renumber(name, shuffled))
+        shuffled = order.permutation(int(groups.max(initial=-1)) + 1)  # they appear in the order of their rows
+        numbers = pa.array(renumber(name, shuffled)[groups])
         arrow = arrow.set_column(arrow.column_names.index(name), name, numbers)
     rows = order.permutation(arrow.num_rows)
     released = with_original_types(Table(take_rows(arrow, rows), evidence.released.kinds), evidence.original)

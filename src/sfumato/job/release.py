@@ -310,7 +310,7 @@ def _make_in_session(
     diagnostics = session.diagnose(plan, work)
     with nullcontext() if ledger is None else ledger.adding(shared[0], work.evidence, job.destination):
         made = session.write(work, manifest, diagnostics, job.destination, assessment=assessment, before=before)
-        return replace(made, _plan=plan)
+        return replace(made, _plan=plan).knowing(made)
 
 
 def report_search(method: Method, report: Callable[[SearchProgress], None]) -> Method:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from sfumato.job.job import AssessmentWishes, Job
     from sfumato.methods.base import Method
     from sfumato.release.privacy_budget import PrivacyBudget
-    from sfumato.release.release import Release
     from sfumato.schema.columns import Column
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.sources.base import Destination, TableSource
@@ -181,11 +180,8 @@ class Request:
             other = replace(other, columns=None)
         return replace(other, **(given | {"options": {**other.options, **self.options}}))
 
-    def to_job(self, *, seed: int | None = None, make_report: Callable[[Release], Any] | None = None) -> Job:
-        """Validate everything before any work, and return the job; it has no method yet if that is to be recommended.
-
-        ``make_report`` makes the report of a release that is written into a folder.
-        """
+    def to_job(self, *, seed: int | None = None) -> Job:
+        """Validate everything before any work, and return the job; it has no method if that is to be recommended."""
         from sfumato.job.job import Job
         from sfumato.release.bundle import check_formats
 
@@ -197,7 +193,7 @@ class Request:
         for one in self.require:
             require_choice(one, name="--require", choices=("assessment",))
         method = None if self.method == AUTO else self.make_method()
-        destination = self._destination(target, make_report)
+        destination = self._destination(target)
         destination.require_free()
         for flag, private in (("--key", self.key), ("--ledger", self.ledger), ("--budget", self.budget)):
             _require_apart(flag, private, target)
@@ -245,7 +241,7 @@ class Request:
             raise OptionError("A release needs a folder to write to.", found="none", fix="-o out")
         return self.input, self.target
 
-    def _destination(self, target: str, make_report: Callable[[Release], Any] | None) -> Destination:
+    def _destination(self, target: str) -> Destination:
         """Return the folder, or the table of a database, that the release is written to."""
         from sfumato.release.destination import Folder, folder_of
 
@@ -260,7 +256,7 @@ class Request:
         if self.into is not None or self.replace:
             raise OptionError("--into and --replace need -o with the URL of a database.", found="a folder")
         formats, formulas = tuple(self.formats) or None, self.csv_formulas or "escape"
-        return folder_of(Folder(target, formats, formulas, make_report, self.language or ENGLISH))
+        return folder_of(Folder(target, formats, formulas, language=self.language or ENGLISH))
 
     def _assessment(self, seed: int | None) -> AssessmentWishes | None:
         """Return how the release is assessed; None if it is not. The reference is read."""

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sfumato.plan.questions import Question
     from sfumato.release.manifest import Manifest
     from sfumato.table.kinds import Kind
+
+T = TypeVar("T")
 
 MANY_ROWS = 20_000_000  # stored rows from which statistics are computed in parts
 
@@ -203,17 +205,28 @@ class ReleasedFrames:
     manifest: Manifest | None
     _ask: Ask | None
 
+    @property
+    def _known(self) -> dict[Any, Any]:
+        known: dict[Any, Any] = self.__dict__.setdefault("_known_of_rows", {})
+        return known
+
     def answers(self, questions: Iterable[Question[Any]]) -> Answers:
         """Answer questions about the released rows; each is answered once, all that are new in one pass."""
-        known: dict[Question[Any], Any] = self.__dict__.setdefault("_answered", {})
-        new = [one for one in dict.fromkeys(questions) if one not in known]
+        new = [one for one in dict.fromkeys(questions) if one not in self._known]
         if new:
-            known.update((self._ask or partial(ask_rows, self.table))(new))
-        return Answers(known)
+            self._known.update((self._ask or partial(ask_rows, self.table))(new))
+        return Answers(self._known)
+
+    def once(self, compute: Callable[[Self], T]) -> T:
+        """Return what a function of the released rows returns, which is computed when it is first asked for."""
+        if compute not in self._known:
+            self._known[compute] = compute(self)
+        found: T = self._known[compute]
+        return found
 
     def knowing(self, other: ReleasedFrames) -> Self:
-        """Return this release with the answers of another object about the same rows."""
-        self.__dict__["_answered"] = dict(other.__dict__.get("_answered", {}))
+        """Return this release with what is known of another object with the same rows."""
+        self._known.update(other._known)
         return self
 
     @property

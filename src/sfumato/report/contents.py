@@ -22,7 +22,7 @@ from sfumato.report.distributions import (
 )
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, describe_value, reproduction
-from sfumato.report.summary import Summary, summarize, treatment
+from sfumato.report.summary import summarize, treatment
 from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
 from sfumato.schema.columns import Role
 from sfumato.table.intervals import BOX, original_name
@@ -362,15 +362,15 @@ class Contents:
         return int(values[0]) if values and values[0].isdigit() else None
 
 
-def contents(release: Release, summary: Summary | None = None) -> Contents:
+def contents(release: Release) -> Contents:
     """Compute the contents from the released rows, the manifest and what was measured while the release was made.
 
     An assessment is left out if a promise holds only without it: it counts the original exactly.
     """
     if release.manifest is not None and release.manifest.covers_every_output:
-        release = replace(release, assessment=None)
+        release = replace(release, assessment=None).knowing(release)
     manifest, assessment = release.manifest, release.assessment
-    shown = summary or summarize(release)
+    shown = summarize(release)
     statistics = measure_widths(release, shown.estimates)
     blamed = blamed_columns(release)
     return Contents(

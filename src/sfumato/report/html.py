@@ -32,7 +32,6 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.release.linked import LinkedRelease
     from sfumato.release.release import Release
-    from sfumato.report.summary import Summary
 
 
 def to_json(record: Any) -> str:
@@ -74,9 +73,9 @@ class Report:
     numbers: str
 
     @classmethod
-    def of(cls, release: Release, summary: Summary | None = None, language: str = ENGLISH) -> Report:
-        """Compute and render the report; ``summary`` if it has been computed already."""
-        shown = contents(release, summary)
+    def of(cls, release: Release, language: str = ENGLISH) -> Report:
+        """Compute and render the report."""
+        shown = contents(release)
         template = environment().get_template("release.html.j2")
         page = template.render(report=shown, picture=shown._picture, width=WIDTH, height=HEIGHT)
         assessment = None if shown.assessment is None else shown.assessment.to_plain()

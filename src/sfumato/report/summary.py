@@ -45,10 +45,14 @@ class Summary:
 
 
 def summarize(release: Release) -> Summary:
-    """Compute the estimates, within a second per statistic, and choose the pictured columns.
+    """Return the estimates, each computed within a second, and the pictured columns; they are computed once.
 
     Of very many rows, even the groups fill the memory: only statistics that are computed in parts are shown then.
     """
+    return release.once(_summarize)
+
+
+def _summarize(release: Release) -> Summary:
     ask_all(release)
     estimates = shown_estimates(release)
     useful = usefulness(release, estimates)

@@ -21,7 +21,7 @@ from sfumato.release.release import Release
 from sfumato.report import html, picture, terminal
 from sfumato.report.html import to_json
 from sfumato.report.picture import SHADES, shade_of
-from sfumato.report.summary import Summary, boxed_columns, pictured_columns, shown_estimates, treatment
+from sfumato.report.summary import boxed_columns, pictured_columns, shown_estimates, treatment
 from sfumato.risk.inspection import ColumnInspection, Inspection
 from sfumato.schema.columns import Role
 from sfumato.statistics.estimate import Estimate
@@ -31,8 +31,8 @@ from sfumato.table.table import Table
 ROWS = 40
 
 
-def rendered(shown, summary=None):
-    return html.Report.of(shown, summary).page
+def rendered(shown):
+    return html.Report.of(shown).page
 
 
 def boxes(*names: str) -> dict[str, np.ndarray]:
@@ -204,7 +204,7 @@ class TestHtml:
 
     def test_thousands_of_columns_give_a_page_of_moderate_size(self):
         many = release(names=tuple(f"a_rather_long_name_{number}" for number in range(1500)))
-        page = rendered(many, Summary((), None))
+        page = rendered(many)
         assert len(page.encode()) < 3_000_000
         assert "more columns are listed in manifest.json" in page
 

@@ -99,6 +99,6 @@ def test_the_terminal_and_the_report_say_it():
     summary = summarize(release)
     printed = io.StringIO()
     Console(file=printed, width=200).print(terminal.usefulness(summary.usefulness))
-    for text in (printed.getvalue(), html.Report.of(release, summary).page):
+    for text in (printed.getvalue(), html.Report.of(release).page):
         assert "Of little use" in text
         assert "2 groups are too few to cut each column once" in text
