@@ -1,7 +1,8 @@
 """A search keeps the time that it is given, within 20 %, on tables with ties and missing values.
 
 Time is that of the clock or of the processor, whichever is shorter: other work on the machine makes the first longer,
-and a search on two processors the second.
+and a search on two processors the second. A search that was late is measured again: chance and other programs only make
+it longer, and a search that does not keep its time is late each time.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sfumato as sf
 pytestmark = pytest.mark.replication
 
 SECONDS, TABLES, PARTS = 0.5, 200, 10
+ATTEMPTS = 4
 
 
 def table(seed: int) -> pa.Table:
@@ -61,16 +63,22 @@ def compiled():
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_search_takes_at_most_a_fifth_longer_than_given(part):
-    late = {
-        seed: spent
-        for seed in range(part, TABLES, PARTS)
-        if (spent := seconds_of_search(seed, SECONDS)) > 1.2 * SECONDS
-    }
+    late = dict.fromkeys(range(part, TABLES, PARTS), 0.0)
+    for _ in range(ATTEMPTS):
+        spent = {seed: seconds_of_search(seed, SECONDS) for seed in late}
+        late = {seed: seconds for seed, seconds in spent.items() if seconds > 1.2 * SECONDS}
     assert late == {}
 
 
 def test_a_search_that_takes_twice_as_long_would_be_noticed():
-    started, spent = time.monotonic(), seconds_of_search(0, 2 * SECONDS)
-    if time.monotonic() - started > 4 * SECONDS:
-        pytest.skip("the machine is too busy to give the search its time")
-    assert spent > 1.2 * SECONDS
+    if (share := _share_of_processor()) < 0.9:
+        pytest.skip(f"the machine is busy: this process gets {share:.0%} of a processor")
+    assert max(seconds_of_search(0, 2 * SECONDS) for _ in range(ATTEMPTS)) > 1.2 * SECONDS
+
+
+def _share_of_processor() -> float:
+    started = _times()
+    while time.monotonic() < started[0] + 0.5:
+        pass
+    clock, processor = _times() - started
+    return float(processor / clock)
