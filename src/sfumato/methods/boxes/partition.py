@@ -320,10 +320,10 @@ def _costs(problem: PartitionProblem, boxes: BoxPartition) -> NDArray[np.float64
 
 
 def _part(problem: PartitionProblem, rows: NDArray[np.int64]) -> PartitionProblem:
-    return problem._replace(
-        values=problem.values[rows],
-        weights=problem.weights[rows],
-        protected=problem.protected[rows],
+    return problem._replace(  # take is several times as fast as an index of rows
+        values=problem.values.take(rows, axis=0),
+        weights=problem.weights.take(rows, axis=0),
+        protected=problem.protected.take(rows, axis=0),
         people=problem.people[rows] if len(problem.people) else problem.people,
     )
 
