@@ -109,7 +109,9 @@ class Sentences:
             mark = marks[end - 1] if marks[end - 1] == " " else self.catalogue.get("; ", "; ") if marks[end - 1] else ""
             ways = []
             for start, (unknown, pieces, before) in enumerate(best):
-                one = "".join(f"{part}{between}" for part, between in zip(parts[start:end], marks[start:], strict=False))
+                one = "".join(
+                    f"{part}{between}" for part, between in zip(parts[start:end], marks[start:], strict=False)
+                )
                 one = one.removesuffix(marks[end - 1]) if marks[end - 1] else one
                 told = alone[start] if end - start == 1 else self._find(one) or self._find_any_name(one)
                 ways.append((unknown + (end - start) * (told is None), pieces - 1, f"{before}{told or one}{mark}"))
