@@ -59,7 +59,8 @@ def read_sheet(raw: bytes, file: str, *, sheet: str | None) -> pa.Table:
 
 def other_sheet(lines: pa.Table) -> str:
     """Return the name of the sheet that may have been meant instead; empty if there is none."""
-    return (lines.schema.metadata or {}).get(OTHER_SHEET, b"").decode()
+    name: bytes = (lines.schema.metadata or {}).get(OTHER_SHEET, b"")
+    return name.decode()
 
 
 def without_first_rows(lines: pa.Table, skip: int, file: str) -> pa.Table:
