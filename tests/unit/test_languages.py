@@ -266,6 +266,14 @@ class TestSentences:
         assert known.say("5 of 9 people; 0.1 by chance") == "5 von 9 people ; 0.1 par hasard"
         assert known.say("neither is known; nor this") == "neither is known; nor this"
 
+    @pytest.mark.parametrize("name", ["weight; kg", "Dr. Name: X", "a; B (c; d)"])
+    def test_names_that_hold_the_marks_of_sentences_are_told_whole(self, name):
+        told = f"Privacy guarantee: 5-anonymous in age, sex; at least 2 different values of '{name}' in each group."
+        assert sentences("de").say(told) == (
+            "Garantie für den Datenschutz: 5-anonym in age, sex; "
+            f"mindestens 2 verschiedene Werte von '{name}' in jeder Gruppe."
+        )
+
     def test_few_words_do_not_match_everything(self):
         assert sentences("de").say("half of the table was left out of all") == "half of the table was left out of all"
 

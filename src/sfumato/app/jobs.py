@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import queue
+import re
 import secrets
 import threading
 import time
@@ -78,19 +79,30 @@ def work(parent: Parent) -> None:
 
 
 def _perform(task: Task, tables: TableCache) -> Done | Failure:
-    """Perform a task; whatever it raises becomes a failure that quotes no cell."""
+    """Perform a task; whatever it raises becomes a failure that quotes no cell.
+
+    The file has the name that its owner gave it, not the one under which it is stored.
+    """
+    told = _with_shown_name(task)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", SfumatoWarning)
             result = wrap_memory_errors(task.perform)(tables)
     except SfumatoError as error:
-        return Failure(message=error.message, found=error.found, fix=error.fix)
+        return Failure(message=told(error.message), found=told(error.found or ""), fix=told(error.fix or ""))
     except Exception as error:  # the message may quote a cell
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{type(error).__name__} in {last.name}, line {last.lineno}"
         return Failure(message="An unexpected error occurred.", found=place, is_final=False)
     texts = (str(one.message) for one in caught if issubclass(one.category, SfumatoWarning))
-    return Done(result, tuple(dict.fromkeys(texts)))
+    return Done(result, tuple(dict.fromkeys(map(told, texts))))
+
+
+def _with_shown_name(task: Task) -> Callable[[str], str]:
+    """Return what writes the name of the file in a text as its owner knows it."""
+    stored, shown = Path(task.source.path).name, task.source.name
+    place = re.compile(rf"(?<![\w.-]){re.escape(stored)}(?![\w-])")
+    return lambda text: place.sub(lambda _: shown, text)
 
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]

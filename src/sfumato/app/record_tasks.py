@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sfumato.schema.columns import Column
     from sfumato.schema.schema import FittedTable, Schema
     from sfumato.table.table import Table
 
@@ -158,6 +159,17 @@ def _violating(
 
 
 @dataclass(frozen=True, kw_only=True)
+class AssociatedPair:
+    """What two columns tell of each other, in percent."""
+
+    known: Column
+    place: str  # of the known one among all columns
+    share: int  # of the other column, by the known one
+    back: int  # of the known one, by the other column
+    is_copy: bool  # whether one determines the other
+
+
+@dataclass(frozen=True, kw_only=True)
 class AssociationMap:
     """How much of each column is known to somebody who knows another one."""
 
@@ -165,6 +177,19 @@ class AssociationMap:
     shares: tuple[tuple[float, ...], ...]  # by the known column, then by the one that it tells; 0 nothing, 1 all
     copies: Mapping[str, tuple[str, ...]]  # columns that determine others, or are determined by them, exactly
     more: int  # columns that are not shown
+
+    def pair(self, known: Column, told: str, *, place: str) -> AssociatedPair | None:
+        """Return what a column tells of another one, and the other way round; None if one is not on the map."""
+        if known.name not in self.columns or told not in self.columns:
+            return None
+        one, other = self.columns.index(known.name), self.columns.index(told)
+        return AssociatedPair(
+            known=known,
+            place=place,
+            share=round(100 * self.shares[one][other]),
+            back=round(100 * self.shares[other][one]),
+            is_copy=told in self.copies.get(known.name, ()) or known.name in self.copies.get(told, ()),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from sfumato.params import require_choice
@@ -38,6 +38,8 @@ AMOUNT = r"[−-]?[\d.,∞]+(?:e[+-]?\d+)?(?: ?%)?"
 NO_SENTENCE = r"(?:(?![.?] [A-Z0-9]).)+?"
 SENTENCE_END = re.compile(r"(?<=[.?]) (?=[A-Z“`<\d])")
 COLON = re.compile(r"(?<=:) (?=[A-Z“`<])")  # before another sentence, or before the name of a column
+MARK = re.compile(rf"({SENTENCE_END.pattern}|{COLON.pattern}|; )")  # all that divides a text
+MOST_PARTS = 16  # of a text, whose neighbours are joined if they are not known one by one
 CODE, BREAK = re.compile(r"</?code>"), re.compile(r"<wbr>|<span class=\"long\">|</span>")
 QUOTED = re.compile(r"`([^`]+)`")
 SCORE = re.compile(r"“[^”]+”")
@@ -71,19 +73,19 @@ class Sentences:
         """
         if text in self.catalogue:
             return self.catalogue[text]
-        return self._say_parts(text, SENTENCE_END.split(text), " ", self._say_sentence)
+        told = self._say_parts(text, _whole_parts(SENTENCE_END.split(text), " "), " ", self._say_sentence)
+        return self._say_joined(text) or told
 
     def _say_sentence(self, text: str) -> str:
         if text in self.catalogue:
             return self.catalogue[text]
-        return self._say_parts(text, COLON.split(text), " ", self._say_clauses)
+        return self._say_parts(text, _whole_parts(COLON.split(text), " "), " ", self._say_clauses)
 
     def _say_clauses(self, text: str) -> str:
         if text in self.catalogue:
             return self.catalogue[text]
-        return self._say_parts(
-            text, text.split("; "), self.catalogue.get("; ", "; "), lambda one: self._find(one) or one
-        )
+        parts = _whole_parts(text.split("; "), "; ")
+        return self._say_parts(text, parts, self.catalogue.get("; ", "; "), lambda one: self._find(one) or one)
 
     def _say_parts(self, text: str, parts: list[str], between: str, say: Callable[[str], str]) -> str:
         """Return the parts one by one where all are known, or where the whole is not."""
@@ -91,12 +93,51 @@ class Sentences:
         whole = None if all(map(str.__ne__, told, parts)) else self._find(text)
         return whole or (text if told == parts else between.join(told))
 
+    def _say_joined(self, text: str) -> str | None:
+        """Return the text with neighbours joined where only then they are known: a name may hold what divides them.
+
+        Of all ways to join them, one with the fewest unknown parts and, of these, with the most parts is taken. None if
+        joining does not help.
+        """
+        marked = MARK.split(text)
+        parts, marks = marked[::2], [*marked[1::2], ""]
+        alone = [self._find(part) for part in parts]
+        if None not in alone or not 1 < len(parts) <= MOST_PARTS:
+            return None
+        best: list[tuple[int, int, str]] = [(0, 0, "")]
+        for end in range(1, len(parts) + 1):
+            mark = marks[end - 1] if marks[end - 1] == " " else self.catalogue.get("; ", "; ") if marks[end - 1] else ""
+            ways = []
+            for start, (unknown, pieces, before) in enumerate(best):
+                one = "".join(
+                    f"{part}{between}" for part, between in zip(parts[start:end], marks[start:], strict=False)
+                )
+                one = one.removesuffix(marks[end - 1]) if marks[end - 1] else one
+                told = alone[start] if end - start == 1 else self._find(one) or self._find_any_name(one)
+                ways.append((unknown + (end - start) * (told is None), pieces - 1, f"{before}{told or one}{mark}"))
+            best.append(min(ways, key=lambda way: way[:2]))
+        return best[-1][2] if best[-1][0] < alone.count(None) else None
+
+    @cached_property
+    def _with_any_name(self) -> list[tuple[str, re.Pattern[str], str]]:
+        """The sentences in which names may look like ends of sentences: "Dr. Name"."""
+        named = (one for one in self.catalogue if NAMES & {*re.findall(r"\{(\w+)\}", one)})
+        ordered = sorted(named, key=lambda one: -len(re.sub(r"\{\w+\}", "", one)))
+        return [(_longest(one), _pattern(one, ".+?"), self.catalogue[one]) for one in ordered]
+
+    def _find_any_name(self, text: str) -> str | None:
+        """Return a text whose names look like ends of sentences; None if it has none, or is not known."""
+        return self._match(text, self._with_any_name) if SENTENCE_END.search(text) else None
+
     def _find(self, text: str) -> str | None:
         if text in self.catalogue:
             return self.catalogue[text]
         if text.endswith(":") and (before := self._find(text[:-1])) is not None:  # it introduces the next sentence
             return f"{before}{self.catalogue.get(':', ':')}"
-        matches = ((pattern.fullmatch(text), told) for words, pattern, told in self.patterns if words in text)
+        return self._match(text, self.patterns)
+
+    def _match(self, text: str, patterns: Iterable[tuple[str, re.Pattern[str], str]]) -> str | None:
+        matches = ((pattern.fullmatch(text), told) for words, pattern, told in patterns if words in text)
         found, translation = next((pair for pair in matches if pair[0]), (None, ""))
         if found is None:
             return None
@@ -107,7 +148,7 @@ class Sentences:
         """Return the value of a placeholder in this language; names of columns and other words of the user stay."""
         if name == "scores":
             return self._say_scores(text)
-        found = None if name in NAMES else self._find(text) or self._say_list(text)
+        found = None if name in NAMES else self._find(text) or self._say_list(text) or self._say_joined(text)
         if found is not None:
             return found
         text = MORE.sub(lambda one: self._find(one.group()) or one.group(), text)
@@ -166,12 +207,25 @@ def _longest(sentence: str) -> str:
     return max(re.split(r"\{\w+\}", sentence), key=len)
 
 
-def _pattern(sentence: str) -> re.Pattern[str]:
+def _whole_parts(parts: list[str], mark: str) -> list[str]:
+    """Return the parts of a text, joined again where a bracket that opens in one closes in another.
+
+    >>> _whole_parts("those (a; b) differ; c".split("; "), "; ")
+    ['those (a; b) differ', 'c']
+    """
+    whole: list[str] = []
+    for part in parts:
+        is_open = bool(whole) and whole[-1].count("(") > whole[-1].count(")")
+        whole = [*whole[:-1], f"{whole[-1]}{mark}{part}"] if is_open else [*whole, part]
+    return whole
+
+
+def _pattern(sentence: str, name_pattern: str = NO_SENTENCE) -> re.Pattern[str]:
     """Return what matches a sentence; placeholders for numbers match only these, so that few words do not match all."""
 
     def place(found: re.Match[str]) -> str:
         name = found.group(1)
-        return f"(?P<{name}>{AMOUNT if name in AMOUNTS else NO_SENTENCE if name in NAMES else '.+?'})"
+        return f"(?P<{name}>{AMOUNT if name in AMOUNTS else name_pattern if name in NAMES else '.+?'})"
 
     return re.compile(PLACE.sub(place, re.escape(sentence)), re.DOTALL)
 

@@ -171,6 +171,70 @@ def values_apart_in_sql(kind: Kind, epsilon: float, l: int, rounding: float) -> 
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkedRows:
+    """Released tables of the same people, each with the columns by which an intruder recognises a row of it."""
+
+    rows: Mapping[str, ReleasedRows]  # by table
+    columns: Mapping[str, Sequence[str]]
+    person: str  # column that links them
+    people: str  # table with one row for each person
+
+    def recount(self, k: int, facts: int | None) -> SqlRecount:
+        """Return the recount of the people who fit the row of a person and some of hers in the other tables.
+
+        What can be known of a person is a list: the group of her row among the people, and then, in order, the groups
+        of some of her other rows. Each group is a number that no other table has.
+        """
+        queries: dict[str, str] = {}
+        others = [name for name in self.rows if name != self.people]
+        for number, name in enumerate([self.people, *others]):
+            numbered = self.rows[name].numbered(self.columns[name], person=self.person)
+            queries[f"cells{number}"] = numbered["cells"]
+            group = numbered["numbered"].replace("FROM cells", f"FROM cells{number}")
+            queries[f"rows{number}"] = f"SELECT person, [{number}, g] AS fact FROM ({group})"
+        every = "\n    UNION ALL ".join(f"SELECT * FROM rows{number}" for number in range(1, len(others) + 1))
+        queries["placed"] = (
+            "SELECT person, fact, row_number() OVER (PARTITION BY person ORDER BY fact) AS place "
+            f"FROM ({every or 'SELECT * FROM rows0 WHERE false'})"
+        )
+        queries["own"] = (
+            "SELECT rows0.person, rows0.fact, count(placed.place) AS own FROM rows0 "
+            "LEFT JOIN placed ON rows0.person = placed.person GROUP BY ALL"
+        )
+        if facts is None:
+            queries["known"] = (
+                "SELECT own.person, [own.fact] || coalesce(list(placed.fact ORDER BY place) "
+                "FILTER (WHERE place IS NOT NULL), []) AS facts, true AS largest "
+                "FROM own LEFT JOIN placed ON own.person = placed.person GROUP BY own.person, own.fact"
+            )
+        else:
+            queries["chosen"] = (
+                "SELECT person, [fact] AS facts, 0::BIGINT AS place, own FROM own\n    UNION ALL "
+                "SELECT chosen.person, list_append(facts, fact), placed.place, chosen.own FROM chosen JOIN placed "
+                f"ON chosen.person = placed.person AND placed.place > chosen.place WHERE len(facts) <= {facts}"
+            )
+            queries["known"] = (
+                f"SELECT DISTINCT person, facts, len(facts) - 1 = least(own, {facts}) AS largest FROM chosen"
+            )
+        queries["shared"] = "SELECT person, largest, count(*) OVER (PARTITION BY facts) AS people FROM known"
+        fewest, told = "min(people) FILTER (WHERE largest)", "over the join of the released tables"
+        return SqlRecount(
+            required=f"at least {k:,} people with the same rows",
+            counted=f"format('fewest people {{:,}}, of {{:,}}, {told}', {fewest}, count(DISTINCT person))",
+            holds=f"{fewest} >= {k}",
+            queries=queries,
+        )
+
+
+def write_linked_promise(finding: Told, recount: SqlRecount) -> str:
+    """Return what linked tables promise together as SQL."""
+    head = (
+        f"{HEADER}-- What each table promises by itself is in its folder.\n\n-- 1 {_head(finding.kind, finding.claim)}"
+    )
+    return f"{head}{recount.statement(finding.claim)};\n"
+
+
 def write_promises(promises: Sequence[tuple[Told, Any]], rows: ReleasedRows) -> str:
     """Return the promises of a release as SQL; those that the released rows cannot show are named in comments.
 
@@ -187,9 +251,13 @@ def _write_promise(finding: Told, claim: Any, rows: ReleasedRows) -> str:
         promise = f"{promise}; here in rows, which is less: the released rows do not tell people apart"
     if claim is not None and not claim.needs_original:
         recount = claim.recount_in_sql(rows)
-    told = "".join(letter if letter.isprintable() else REPLACEMENT for letter in promise)
-    head = f"({finding.kind}): {told.replace(';', ',')}\n"
+    head = _head(finding.kind, promise)
     return f"{head}{recount.statement(promise)};\n" if recount else f"{head}-- Not recounted here: {_reason(claim)}.\n"
+
+
+def _head(kind: str, promise: str) -> str:
+    told = "".join(letter if letter.isprintable() else REPLACEMENT for letter in promise)
+    return f"({kind}): {told.replace(';', ',')}\n"
 
 
 def _reason(claim: Any) -> str:

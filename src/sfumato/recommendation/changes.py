@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from sfumato.schema.schema import FittedTable, Schema
 
 log = logging.getLogger("sfumato")
+OF_A_PART = (  # a release of all people would leave nobody to compare it with
+    "The tests judged releases of a part of the people; the release of all people is made in the same way, with other "
+    "random numbers."
+)
+ASKED_AGAIN = "Each further try on the same table weakens the tests: if enough is tried, something passes by chance."
 FEWEST_GROUPS = 4  # a k that leaves fewer groups says nothing about the table
 DRAWN = "synthesize"  # the method whose rows stand for nobody
 TABLE_K = 20  # rows of a bin in the tables of counts from which rows are drawn

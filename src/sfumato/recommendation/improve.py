@@ -8,7 +8,7 @@ more often than one. What is released is then made from all rows, in the same wa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,16 @@ from sfumato.errors import OptionError, RequestError, SfumatoError, wrap_memory_
 from sfumato.languages import ENGLISH, sentences
 from sfumato.methods.base import make_method, method_class
 from sfumato.params import options_of, plain, require_probability
-from sfumato.recommendation.changes import Change, Found, HeldOutTrials, ImprovementStep, changes, find_passing
+from sfumato.recommendation.changes import (
+    ASKED_AGAIN,
+    OF_A_PART,
+    Change,
+    Found,
+    HeldOutTrials,
+    ImprovementStep,
+    changes,
+    find_passing,
+)
 from sfumato.release.read import read_assessed
 from sfumato.release.release import Release
 from sfumato.release.target import linked_tables
@@ -74,9 +83,9 @@ class Improvement:
     def text(self, language: str = ENGLISH) -> str:
         """Return the steps, one a line, and the verdict; ``language`` is "en" (default), "de" or "fr"."""
         tell = sentences(language).tell
-        return "\n".join(
-            [*(f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)), tell(self.verdict)]
-        )
+        steps = [f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)]
+        judged = [] if self.release is None else [OF_A_PART, ASKED_AGAIN]
+        return "\n".join([*steps, *map(tell, [self.verdict, *judged])])
 
     def __repr__(self) -> str:
         return f"Improvement({len(self.steps)} steps; {self.verdict})"
@@ -100,7 +109,12 @@ def improve(
     Changes are tried in this order: protect the columns to blame too, with stronger options of the method (a larger k);
     leave these columns out; draw rows from a model. Where the strongest option fails, milder ones are not tried; where
     it passes, the mildest that passes is taken. Each change is released from a part of the rows and tested against the
-    others; one that passes is tested again on people who were drawn anew, and then made from all rows.
+    others; one that passes is tested again on people who were drawn anew, and then made from all rows. So what was
+    judged is not the release itself, but releases of a part of the rows, made in the same way; a release of all rows
+    would leave nobody to compare it with. If nothing has to be changed, the release that was given is returned.
+
+    The tests of one call take account of its own tries only. Whoever calls it for many variants of a table, and gives
+    away what passes, has a test that is weaker than it says.
 
     Parameters
     ----------
@@ -144,7 +158,7 @@ def improve(
     _require_single(release, table)
     made = release if isinstance(release, Release) else read_assessed(release)
     manifest = made.manifest
-    _require_improvable(manifest)
+    _require_improvable(manifest, method)
     assert manifest is not None
     known = Schema(tuple(one.to_column() for one in manifest.columns)) if schema is None else Schema.of(schema)
     fitted = FittedTable.of(as_table(table), known)
@@ -159,6 +173,8 @@ def improve(
         seconds=seconds,
     )
     better = None if found.candidate is None else trials.release(found.candidate, found.part)
+    if better is not None and found.candidate is start and _is_made_so(manifest, start.trial.method, fitted.schema):
+        better = replace(made, assessment=better.assessment)  # a second release would tell more about the same people
     return Improvement(steps=found.steps, release=better, ended_early=found.ended_early)
 
 
@@ -180,10 +196,18 @@ def _told_step(made: Release) -> ImprovementStep | None:
     return ImprovementStep.of(made.assessment, change=AS_RELEASED, reason="As its report says.")
 
 
-def _require_improvable(manifest: Manifest | None) -> None:
+def _is_made_so(manifest: Manifest, method: Method, schema: Schema) -> bool:
+    """Whether a release was made by this method, with these options and roles, as far as its manifest tells."""
+    roles = {column.name: column.role for column in manifest.columns}
+    given = {column.name: column.role for column in schema.columns if column.name in roles}
+    known = Trial(method=_method_of(manifest)).options
+    return method.name == manifest.method and Trial(method=method).options == known and given == roles
+
+
+def _require_improvable(manifest: Manifest | None, method: Method | None) -> None:
     if manifest is None:
         raise RequestError("Only a release with a manifest can be improved.", fix="the folder of a release")
-    if manifest.covers_every_output:
+    if manifest.covers_every_output or (method is not None and method.is_private):
         raise RequestError(
             "A differentially private release cannot be improved by tests.",
             found="a promise that covers every output, also the result of such a search",

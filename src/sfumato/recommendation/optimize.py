@@ -27,6 +27,7 @@ from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
 from sfumato.methods.base import METHODS, method_class
 from sfumato.params import options_of, require_int, require_number
+from sfumato.recommendation.changes import ASKED_AGAIN, OF_A_PART
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.language import parse
@@ -191,7 +192,8 @@ class Optimum:
         tell = sentences(language).tell
         said = [f"{row.name}: risk {decimals(row.largest_risk)}, loss {decimals(row.loss)}" for row in self.front]
         front = [tell("No other is as safe and as useful:"), *(f"  {tell(one)}" for one in said)] if said else []
-        return "\n".join([*front, tell(self.verdict)])
+        judged = [OF_A_PART, ASKED_AGAIN] if self.release is not None else []
+        return "\n".join([*front, *map(tell, [self.verdict, *judged])])
 
     def __repr__(self) -> str:
         return f"Optimum({len(self.front)} on the front; {self.verdict})"
@@ -224,7 +226,9 @@ def optimize(
     Methods race at several strengths, with the roles as they are and with all columns protected that would be released
     exactly. In each of three rounds candidates release some people and are attacked with the help of others, and those
     that no other beats in both risk and loss go on with more people. The winner is judged on the other half of the
-    people, whom the search never saw; if it does not hold there, the next one is, up to three.
+    people, whom the search never saw; if it does not hold there, the next one is, up to three. That judgement is the
+    ``assessment`` of the release: it is of a release of some people, made in the same way. Another search of the same
+    table judges on the same people, so that whoever searches until something holds weakens the judgement.
 
     Parameters
     ----------

@@ -81,6 +81,9 @@ def recommend(
     :func:`sfumato.compare` holds out the same people and takes the same tests, so that both come to the same verdict.
     Of tables of more than 4,000 rows, a random part of that size is tested.
 
+    The same question about the same table has the same answer. Other options, roles or statistics are other questions:
+    the tests do not know how many were asked, and whoever asks until something passes weakens them.
+
     Parameters
     ----------
     table : Table, path, data frame or Database

@@ -23,6 +23,7 @@ from sfumato.machine import CELL, COPIES, OWN
 from sfumato.methods.base import make_method
 from sfumato.params import plain
 from sfumato.randomness import Randomness
+from sfumato.recommendation.changes import ASKED_AGAIN
 from sfumato.report.reproduction import option_words
 from sfumato.report.summary import shown_estimates
 from sfumato.report.usefulness import measure_widths, width_word
@@ -198,6 +199,7 @@ class Recommendation:
                 "",
                 *(f"- {tell(reason)}" for reason in self.reasons),
                 *([f"- {tell(self.verdict)}"] if self.verdict and self.passed is not False else []),
+                *([f"- {tell(ASKED_AGAIN)}"] if self.passed else []),
                 "",
                 tell(f"Cost: {cost}"),
                 *([tell("Guaranteed intervals:"), *widths] if widths else []),

@@ -104,8 +104,10 @@ def check_bundle(folder: Path, manifest: Manifest, released: Table) -> BundleChe
     faults = (
         *_file_faults(folder, manifest),
         *_text_faults(folder / CSV, released),
-        *_text_file_faults(folder / README, (partial(write_readme, manifest, one) for one in languages()), manifest),
-        *_text_file_faults(folder / PROMISES, [partial(promises_in_sql, manifest, in_parts=in_parts)], manifest),
+        *text_file_faults(
+            folder / README, (partial(write_readme, manifest, one) for one in languages()), manifest.version
+        ),
+        *text_file_faults(folder / PROMISES, [partial(promises_in_sql, manifest, in_parts=in_parts)], manifest.version),
         *checked.faults,
     )
     recounted = (PARQUET,) if isinstance(released, StoredTable) else (PARQUET, CSV)
@@ -198,9 +200,9 @@ def _text_faults(file: Path, released: Table) -> list[str]:
     return [f"{file.name} holds other cells than released.parquet"]
 
 
-def _text_file_faults(file: Path, texts: Iterable[Callable[[], str]], manifest: Manifest) -> list[str]:
+def text_file_faults(file: Path, texts: Iterable[Callable[[], str]], version: str) -> list[str]:
     """Return whether a file is none of these texts of the manifest; other versions may word them differently."""
-    if manifest.version != __version__ or not file.is_file():
+    if version != __version__ or not file.is_file():
         return []
     content = file.read_bytes()
     return (

@@ -17,11 +17,12 @@ import numpy as np
 from sfumato.errors import CannotRelease, OptionError, ReadError
 from sfumato.plan.claims.rows import SharedHistory
 from sfumato.plan.plan import Finding, format_count
+from sfumato.plan.recount_sql import LinkedRows, ReleasedRows, write_linked_promise
 from sfumato.release.bundle import check_formats, fill_bundle, sha256, write_linked
-from sfumato.release.bundle_check import BundleCheck, FileCheck, file_state
+from sfumato.release.bundle_check import BundleCheck, FileCheck, file_state, text_file_faults
 from sfumato.release.manifest import NO_GUARANTEE, SEAL, Manifest, is_sealed, seal
 from sfumato.release.release import Release
-from sfumato.release.target import MANIFEST, NUMBERS, REPORT
+from sfumato.release.target import MANIFEST, NUMBERS, PARQUET, PROMISES, REPORT
 from sfumato.table.groups import group_labels
 from sfumato.table.intervals import BOX
 from sfumato.table.table import Table
@@ -166,6 +167,17 @@ class LinkedManifest:
             kind="privacy",
         )
 
+    def in_sql(self, tables: Mapping[str, Release]) -> str:
+        """Return the promise about all tables as SQL, which runs in the folder of the release."""
+        known = {name: one.manifest for name, one in tables.items() if one.manifest is not None}
+        linked = LinkedRows(
+            rows={name: ReleasedRows(path=f"{name}/{PARQUET}", kinds=one.table.kinds) for name, one in tables.items()},
+            columns={name: group_columns(one) for name, one in known.items()},
+            person=self.person,
+            people=self.people,
+        )
+        return write_linked_promise(self.findings[0], linked.recount(self.k, self.facts))
+
     @property
     def _promise(self) -> str:
         others = " or ".join(name for name in self.tables if name != self.people)
@@ -264,11 +276,12 @@ class LinkedRelease:
             parts[name] = partial(
                 fill_bundle, one.table, one.manifest, one.report_files(None, chosen), chosen, csv_formulas
             )
-        return write_linked(parts, self.report, self.manifest.to_json(), self._seal, folder)
+        about_all = {**self.report, PROMISES: self.manifest.in_sql(self.tables).encode()}
+        return write_linked(parts, about_all, self.manifest.to_json(), self._seal, folder)
 
     def _seal(self, fresh: Path) -> str:
         """Return the manifest with the checksums of the report and of the manifests of all tables."""
-        names = (*self.report, *(f"{name}/{MANIFEST}" for name in self.tables))
+        names = (*self.report, PROMISES, *(f"{name}/{MANIFEST}" for name in self.tables))
         files = {name: sha256(fresh / name) for name in names}
         return replace(self.manifest, files=files).to_json()
 
@@ -334,6 +347,7 @@ def check_linked(
     checks = {name: check(folder / name, one) for name, one in tables.items()}
     finding = manifest.recount(tables)
     faults = [] if is_sealed(text) else [f"{MANIFEST} changed"]
+    faults += text_file_faults(folder / PROMISES, [partial(manifest.in_sql, tables)], manifest.version)
     if [replace(one, fix="") for one in manifest.findings] != [replace(finding, fix="")]:
         faults += ["the manifest says of all tables together what the recount does not find"] if finding.held else []
     return BundleCheck(
@@ -350,7 +364,7 @@ def _named(name: str, finding: Finding) -> Finding:
 
 
 def _files(folder: Path, manifest: LinkedManifest, checks: Mapping[str, BundleCheck]) -> Iterator[FileCheck]:
-    for name in (one for one in (REPORT, NUMBERS) if one in manifest.files or (folder / one).is_file()):
+    for name in (one for one in (REPORT, NUMBERS, PROMISES) if one in manifest.files or (folder / one).is_file()):
         yield FileCheck(name=name, state=file_state(folder / name, manifest.files.get(name)))
     for name, check in checks.items():
         listed = manifest.files.get(f"{name}/{MANIFEST}")

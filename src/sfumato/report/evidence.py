@@ -195,7 +195,12 @@ def _questions(report: Contents, manifest: Manifest, place: str) -> Iterator[str
         yield f"Can nobody who receives the data know {names} of a person? These columns are not protected."
     if report.assessment is None and not manifest.covers_every_output:
         yield "Why is no attack needed before the release?"
-    elif report.assessment is not None and report.assessment.failed:
+    if report.assessment is not None and not manifest.covers_every_output:
+        yield (
+            "How many releases of this table were tested before this one was chosen? Each makes it likelier that one "
+            "passes by chance."
+        )
+    if report.assessment is not None and report.assessment.failed:
         yield "Why are the failed tests acceptable for this recipient?"
     yield from report.decisions
     yield "For how long does this judgement hold, and who repeats it when other data become available?"

@@ -85,6 +85,18 @@ class TestWaysOn:
         assert 'value="sensitive"' in column and "von Ihnen gewählt" in german.get("/columns").text
 
 
+def test_errors_about_a_file_name_it_as_its_owner_does(person):
+    page = shown(person.upload(b"Titel;;;;\n" + PEOPLE.encode(), "Größe (neu).csv").text)
+    assert "Größe (neu).csv" in page and "neu.csv" not in page.replace("(neu).csv", "")
+
+
+def test_a_pair_of_columns_is_explained(german):
+    page = german.get("/records").text
+    link = re.search(r'href="[^"]*(/column\?column=\d+&amp;known=\d+)"', page)
+    told = shown(german.get(unescape(link[1])).text)
+    assert "dessen, was es über" in told and "Die Rolle von" in told
+
+
 def test_whoever_chooses_a_method_does_not_wait_for_advice(german):
     started = time.monotonic()
     german.post("/method", {"method": "boxes", "option-k": "3"}, follow=False)

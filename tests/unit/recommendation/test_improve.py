@@ -190,3 +190,21 @@ def test_people_with_several_rows_stay_on_one_side(people):
     found = sf.improve(made, visits, seconds=0.1, seed=1)
     assert found.steps[0].tests and not found.steps[0].problem
     assert found.release is None or found.release.manifest.people_in == 160
+
+
+def test_a_private_method_is_refused():
+    people = {"age": np.arange(200) % 60, "sex": ["f", "m"] * 100}
+    release = sf.Boxes(k=5).release(people, schema={"age": "quasi", "sex": "quasi"})
+    with pytest.raises(RequestError, match="differentially private"):
+        sf.improve(release, people, method=sf.PrivateBoxes(epsilon=1.0, delta=1e-6))
+
+
+def test_a_release_that_passes_is_returned_as_it_is():
+    draw = np.random.default_rng(0)
+    people = {"age": draw.integers(20, 80, 200), "weight": np.round(draw.normal(70, 12, 200))}
+    release = sf.Boxes(k=50).release(people, schema={"age": "quasi", "weight": "quasi"})
+    found = sf.improve(release, people)
+    assert found.release is not None and len(found.steps) == 1
+    assert found.release.table.arrow.equals(release.table.arrow), "a second release would tell more"
+    assert found.release.assessment is not None and found.release.assessment.original_rows == 100
+    assert "judged releases of a part of the people" in str(found) and "by chance" in str(found)

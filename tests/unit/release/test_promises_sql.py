@@ -240,3 +240,27 @@ def test_a_promise_that_cannot_be_recounted_is_named():
     finding = KAnonymity(k=2, columns=()).report(claim="ranges; all", held=True, found="")
     text = write_promises([(finding, None)], ReleasedRows(path="released.parquet", kinds={}))
     assert "Not recounted here" in text and "ranges, all" in text
+
+
+@pytest.mark.parametrize("facts", [None, 1, 2])
+def test_linked_tables_are_recounted_over_their_join(facts, tmp_path):
+    draw = np.random.default_rng(0)
+    people = pd.DataFrame({"id": np.arange(120), "age": draw.integers(20, 80, 120)})
+    visits = pd.DataFrame({"id": np.repeat(np.arange(120), 2), "year": draw.integers(2010, 2016, 240)})
+    tables = sf.LinkedTables({"people": people, "visits": visits}, person="id", facts=facts)
+    schema = {"people": {"age": "quasi"}, "visits": {"year": "quasi"}}
+    release = sf.Boxes(k=4).release(tables, schema=schema, seed=1)
+    folder = release.write(tmp_path / "out")
+    text = (folder / "promises.sql").read_text()
+    (told,) = run_queries(text, folder)
+    assert told[0] == release.findings[0].claim and told[2] == release.findings[0].found and told[3] is True
+    for name, column in (("people", "age_low"), ("visits", "year_low")):
+        place = folder / name / "released.parquet"
+        whole = pq.read_table(place)
+        cells = [-1, *whole.column(column).to_pylist()[1:]]  # the first row is like no other
+        changed = whole.set_column(whole.column_names.index(column), column, pa.array(cells, whole[column].type))
+        pq.write_table(changed, place)
+        assert run_queries(text, folder)[0][3] is False, name
+        pq.write_table(whole, place)
+    (folder / "promises.sql").write_text(text.replace(">= 4", ">= 2"))
+    assert "promises.sql" in str(verify_bundle(folder).faults)

@@ -31,6 +31,7 @@ class TestRead:
             ("Master data;;Lab;\nage;sex;crea;urea\n", "--header-rows 2"),
             ("Export;;;\nof May;by A. B.;;\nage;sex;crea;urea\n", "--skip 2"),
             ("Export, of ward 3\n\nage;sex;crea;urea\n", "--skip 2"),
+            ("age;sex;crea;urea\nyears;;mg/dl;mg/dl\n", "--header-rows 2"),
         ],
     )
     def test_a_title_that_was_not_skipped_is_told(self, tmp_path, head, told):
@@ -113,3 +114,19 @@ def test_the_command_line_skips(messy, capfd):
     assert run(["inspect", str(messy), "--skip", "2", "--json"]) == 0
     assert '"age"' in capfd.readouterr().out
     assert run(["inspect", str(messy), "--skip", "99"]) == 3
+
+
+@pytest.mark.parametrize("below", ["# made by A. B.\n", "\nTotal 234\nprinted in May\n"])
+def test_lines_below_a_table_are_to_be_removed(tmp_path, below):
+    file = tmp_path / "t.csv"
+    file.write_text("age;sex\n" + "31;f\n42;m\n" * 9 + below)
+    with pytest.raises(ReadError, match="remove what stands below the table, such as totals") as refused:
+        sf.read(file)
+    assert "A. B." not in str(refused.value) and "234" not in str(refused.value)
+
+
+def test_a_line_of_totals_is_told(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_text("age;sex\n" + "31;f\n42;m\n" * 9 + "Total;18\n")
+    with pytest.warns(sf.SfumatoWarning, match="line of totals, remove this line"):
+        assert sf.read(file).rows == 19

@@ -187,3 +187,13 @@ def test_compressed_text_larger_than_the_memory_is_refused_before_it_is_unpacked
     monkeypatch.setattr(files, "available_memory", lambda: 10_000)
     with pytest.raises(ReadError, match="not enough memory"):
         sf.read(tmp_path / "bomb.csv.gz")
+
+
+def test_a_cover_sheet_is_told_with_the_sheet_to_choose(tmp_path):
+    path = workbook(
+        tmp_path / "t.xlsx",
+        {"Cover": [["Report"], ["by A. B."]], "Few": [["x"], [1]], "All data": [["age"], *([n] for n in range(30))]},
+    )
+    with pytest.warns(sf.SfumatoWarning), pytest.raises(ReadError, match=r"--sheet 'All data'; in Python sheet="):
+        sf.read(path)
+    assert sf.read(path, sheet="All data").rows == 30

@@ -26,6 +26,7 @@ from sfumato.app.pages.frame import (
     source_of,
     visitor_of,
 )
+from sfumato.app.record_tasks import MapAssociations
 from sfumato.app.tasks import ALPHA, Examine, MeasureRisks, ShownTree, ShowTree, ShowValues
 from sfumato.errors import OptionError, RequestError, SchemaError
 from sfumato.params import require_choice
@@ -143,9 +144,16 @@ async def show_column(request: Request) -> Response:
         if not found.is_over:
             return show_progress(request, found)
         values = found.result
-    others = [one.name for one in overview.schema.columns if one.name != column.name]
+    others, pair = [one.name for one in overview.schema.columns if one.name != column.name], None
+    if (known := request.query_params.get("known", "")) and known != place:
+        told = await ask_worker(
+            request, MapAssociations(source=source_of(request), schema=visitor_of(request).choices.schema)
+        )
+        if not told.is_over or told.failure is not None:
+            return show_progress(request, told)
+        pair = told.result.pair(_column(overview.schema.columns, known), column.name, place=known)
     return render_page(
-        request, "column.html.j2", column=column, kind=kind, kinds=list(Kind), values=values, others=others,
+        request, "column.html.j2", pair=pair, column=column, kind=kind, kinds=list(Kind), values=values, others=others,
         position=place, names=ROLE_NAMES, meanings=MEANINGS, days=DAYS,
     )  # fmt: skip
 
