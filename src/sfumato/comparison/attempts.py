@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.records import KEPT, ComparedMethod
-from sfumato.errors import OptionError, SfumatoError
+from sfumato.errors import CannotRelease, OptionError, SfumatoError
 from sfumato.job.inspect import open_for_inspection
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.job.release import make_release
@@ -162,6 +162,15 @@ class SearchedTable:
     def can_release(self, method: Method) -> bool:
         """Whether the engine can release the whole table by a method."""
         return self.job.engine.in_memory or not method.needs_whole_table
+
+    def require_possible(self, methods: Sequence[Method]) -> None:
+        """Raise unless the engine can release the whole table by one of the methods."""
+        if not any(map(self.can_release, methods)):
+            raise CannotRelease(
+                "This method needs the whole table in memory at once.",
+                found=f"engine {self.job.engine.name!r}, {self.rows:,} rows in parts",
+                fix="the engine 'memory' on a machine with enough memory, or a method that works in blocks",
+            )
 
     def release(self, trial: Trial, assessment: Assessment | None, **given: Any) -> Release:
         """Release the whole table as in a trial, with what was measured of the trial."""

@@ -162,6 +162,7 @@ def improve(
     known = Schema(tuple(one.to_column() for one in manifest.columns)) if schema is None else Schema.of(schema)
     start = Change(trial=Trial(method=method or _method_of(manifest)), change=AS_RELEASED, is_first=True)
     searched = SearchedTable.open(Job.of(table, schema=known, engine=engine, into=into))
+    searched.require_possible([start.trial.method])
     fitted = searched.fitted
     given: dict[str, Any] = {"key": key, "rows_not_people": rows_not_people or bool(manifest.repeated)}
     trials = HeldOutTrials(fitted=fitted, holdout=holdout, given=given, seed=seed)

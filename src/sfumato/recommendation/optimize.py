@@ -272,7 +272,8 @@ def optimize(
     fitted = searched.fitted
     names = [column.name for column in fitted.schema.without(Role.IDENTIFIER).columns]
     kept = tuple(str(parse(one, names=names)) for one in ([keep] if isinstance(keep, str) else keep))
-    candidates = _candidates(fitted.schema, _racing(methods), strengths, kept)
+    candidates = list(_candidates(fitted.schema, _racing(methods), strengths, kept))
+    searched.require_possible([one.method for one in candidates])
     trials = tuple(one for one in candidates if searched.can_release(one.method))
     halves = draw_split(fitted, UNSEEN, part="unseen")
     given: dict[str, Any] = {"keep": kept, "key": key, "rows_not_people": rows_not_people}

@@ -14,7 +14,7 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.comparison.records import ComparedMethod, layers_of
-from sfumato.errors import OptionError, RequestError
+from sfumato.errors import CannotRelease, OptionError, RequestError
 from sfumato.job import inspect
 from sfumato.recommendation.optimize import _candidates, front_of
 from sfumato.recommendation.records import RiskLimit
@@ -188,6 +188,10 @@ class TestATableThatIsNotInMemory:
         shown = capsys.readouterr()
         assert code == 0 and "320 random rows of the table were searched" in shown.out, shown.err
         assert sf.read_release("out").manifest.rows_in == 480
+
+    def test_methods_of_which_none_works_in_blocks_are_refused(self, file):
+        with pytest.raises(CannotRelease, match="whole table"):
+            sf.optimize(file, schema=ROLES, methods=[sf.Recode(k=5, kind="local")], engine="duckdb")
 
     def test_what_is_written_is_a_release(self, people, tmp_path):
         with pytest.raises(OptionError, match="release of all people"):
