@@ -73,8 +73,6 @@ def suggest_start(records: Sequence[Sequence[str | None]]) -> TableStart:
     TableStart(skip=1, header_rows=1)
     >>> suggest_start([["of May", "by A.", ""], ["age", "sex", "alt"], ["3", "f", "1"], ["4", "m", "2"]])
     TableStart(skip=1, header_rows=1)
-    >>> suggest_start([["age", "height"], ["years", "cm"], ["31", "171"], ["42", "183"]])
-    TableStart(skip=0, header_rows=2)
     """
     lines = [[str(cell or "").strip() for cell in record] for record in records[:LOOKED_AT]]
     widths = Counter(len(line) for line in lines[len(lines) // 2 :] if any(line))
@@ -89,8 +87,6 @@ def suggest_start(records: Sequence[Sequence[str | None]]) -> TableStart:
     names = next((n for n in range(skip, last) if _are_names(lines, n, skip)), None)
     if names is None or any(_filled(line) == width for line in lines[skip:names]):  # titles leave cells empty
         return TableStart(skip=skip)
-    if _are_units(lines, names):
-        return TableStart(skip=names, header_rows=2)
     header_rows = 2 if names > skip and _are_headings(lines[names - 1]) else 1
     return TableStart(skip=names + 1 - header_rows, header_rows=header_rows)
 
@@ -106,17 +102,6 @@ def _are_headings(record: Sequence[str]) -> bool:
     """Whether a line has headings of several columns: no values, and empty cells between or before its texts."""
     last = max((place for place, cell in enumerate(record) if cell), default=0)
     return not all(record[:last]) and _filled(record) > 1 and not any(is_value(cell) for cell in record if cell)
-
-
-def _are_units(records: Sequence[Sequence[str]], names: int) -> bool:
-    """Whether the line below the names has units: no values, but texts above at least two columns of values."""
-    units = records[names + 1]
-    if len(units) != len(records[names]) or any(is_value(cell) for cell in units if cell):
-        return False
-    body = [one for one in records[names + 2 :] if len(one) == len(units)]
-    below = [[cell for cell in column if cell] for column in zip(*body, strict=True)]
-    columns = zip(units, below, strict=False)
-    return sum(bool(unit) and bool(cells) and all(map(is_value, cells)) for unit, cells in columns) >= 2
 
 
 def _are_names(records: Sequence[Sequence[str]], line: int, first: int) -> bool:

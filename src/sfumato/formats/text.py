@@ -7,7 +7,6 @@ the file is larger than memory. (DuckDB's reader refuses the encoding cp1252 and
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -91,7 +90,6 @@ class Text:
     dialect: Dialect
     file: str
     head: bytes = b""  # the first lines as they are; empty for the rows of a workbook
-    other_sheet: str = ""  # of the workbook, which may be the one that was meant
 
     @classmethod
     def of(cls, raw: bytes, file: str, options: TextOptions) -> Text:
@@ -153,7 +151,7 @@ class Text:
             raise ReadError(
                 f"The first line of {self.file} must contain column names, or you must say that it does not.",
                 found="a title or a heading" if start.has_titles else "a first line that looks like a row of data",
-                fix=self._other_sheet_first(start.advice(NAMES_FIX, options.skip)),
+                fix=start.advice(NAMES_FIX, options.skip),
             )
         guesses = {
             Header.PROBABLY_NAMES: "was read as column names; if it is a row of data, pass header=False (--no-header)",
@@ -163,11 +161,6 @@ class Text:
         if verdict in guesses:
             warn(f"The first line of {self.file} {guesses[verdict]}.")
         return verdict in (Header.NAMES, Header.PROBABLY_NAMES)
-
-    def _other_sheet_first(self, advice: str | None) -> str | None:
-        """Return what to try: another sheet, if there is one, because the first one is often a cover."""
-        name = self.other_sheet
-        return f"--sheet {shlex.quote(name)}; in Python sheet={name!r}; or {advice}" if name else advice
 
     @property
     def _start(self) -> TableStart:
@@ -253,8 +246,7 @@ def warn_of_cells(columns: Mapping[str, CountedCells]) -> None:
             codes.append(f"{name!r} ({count:,} cells)")
     if unparsed:
         text = "are text because a few cells are not numbers or dates"
-        fix = "if such a cell means a missing value, name it when the table is read (missing=, --missing); "
-        fix += "if it belongs to a line of totals, remove this line"
+        fix = "if such a cell means a missing value, name it when the table is read (missing=, --missing)"
         warn(f"Columns that {text}: {', '.join(unparsed)}; {fix}.")
     if spellings:
         text = "that differ only in upper and lower case or in spaces count as different"
@@ -348,6 +340,20 @@ def _without_first_lines(text: bytes, lines: int, file: str) -> bytes:
     return text[end:]
 
 
+def without_first_rows(lines: pa.Table, skip: int, file: str) -> pa.Table:
+    """Return the lines of a sheet without the first ones; columns that only these used are left out."""
+    if not skip:
+        return lines
+    if skip >= lines.num_rows:
+        raise ReadError(
+            f"{file} must have more lines than are skipped, {skip}.", found=f"{lines.num_rows} lines", fix="skip fewer"
+        )
+    rest = lines.slice(skip)
+    is_used = [bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py()) for cells in rest.columns]
+    last = max((place for place, used in enumerate(is_used) if used), default=0)
+    return rest.select(list(range(last + 1)))
+
+
 def _split(text: bytes, dialect: Dialect, file: str) -> pa.Table:
     from pyarrow import csv
 
@@ -400,16 +406,13 @@ class _Splitter:
     def require_equal_widths(self, file: str, text: bytes = b"") -> None:
         """Raise if lines had another number of cells; the first of them is looked for in ``text``."""
         if self.ragged:
-            places = widths(text, self.dialect)
-            line = next((line for cells, line in places if cells != self.width), None)
-            is_below = line is not None and all(cells != self.width for cells, _ in places)
-            below = "remove what stands below the table, such as totals; or "
+            line = next((line for cells, line in widths(text, self.dialect) if cells != self.width), None)
             where = f", the first at line {line:,}" if line else ""
             counted = "1 line" if len(self.ragged) == 1 else f"{len(self.ragged):,} lines"
             raise ReadError(
                 f"Every line of {file} must have the same number of cells, {self.width}.",
                 found=f"{counted} with {' or '.join(map(str, sorted(set(self.ragged))[:5]))}{where}",
-                fix=f"{below if is_below else ''}correct these lines, or pass the separator",
+                fix="correct these lines, or pass the separator",
             )
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.errors import ReadError
 from sfumato.formats.isolated import read_isolated, say_notes, with_notes
@@ -28,7 +27,6 @@ SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 10**8, 200  # an archive that unpacks to mo
 CHUNK = 1 << 20
 FIRST_ROWS = 200  # that are looked at before a sheet is read
 SHEETS = b"sfumato sheets"  # metadata of these rows: all sheets
-OTHER_SHEET = b"sfumato other sheet"  # metadata of a sheet that was not asked for: the largest one besides it
 # of memory that reading may take: two cells in opposite corners of a sheet make its reader store all that are between
 MEMORY, MEMORY_PER_BYTE = 1 << 29, 200
 MOST_NAMED = 8  # sheets that a message names
@@ -44,51 +42,25 @@ WRITE_OPTIONS = {
 
 
 def read_sheet(raw: bytes, file: str, *, sheet: str | None) -> pa.Table:
-    """Return all cells of a sheet as text, read in a process of its own, and warn of what may be misunderstood.
-
-    The metadata names another sheet that may have been meant.
-    """
+    """Return all cells of a sheet as text, read in a process of its own, and warn of what may be misunderstood."""
     EXCEL.require_package()
     unpacked = zip_size(io.BytesIO(raw)) if raw.startswith(b"PK") else len(raw)
     memory = MEMORY + MEMORY_PER_BYTE * unpacked
     lines = read_isolated(raw, read_workbook, file=file, what=EXCEL.what, memory=memory, sheet=sheet)
     say_notes(lines, file)
-    other = (lines.schema.metadata or {}).get(OTHER_SHEET)
-    return lines.replace_schema_metadata({OTHER_SHEET: other} if other else None)
-
-
-def other_sheet(lines: pa.Table) -> str:
-    """Return the name of the sheet that may have been meant instead; empty if there is none."""
-    return (lines.schema.metadata or {}).get(OTHER_SHEET, b"").decode()
-
-
-def without_first_rows(lines: pa.Table, skip: int, file: str) -> pa.Table:
-    """Return the lines of a sheet without the first ones; columns that only these used are left out."""
-    if not skip:
-        return lines
-    if skip >= lines.num_rows:
-        raise ReadError(
-            f"{file} must have more lines than are skipped, {skip}.", found=f"{lines.num_rows} lines", fix="skip fewer"
-        )
-    rest = lines.slice(skip)
-    is_used = [bool(pc.any(pc.not_equal(pc.utf8_trim_whitespace(cells), "")).as_py()) for cells in rest.columns]
-    last = max((place for place, used in enumerate(is_used) if used), default=0)
-    return rest.select(list(range(last + 1)))
+    return lines.replace_schema_metadata(None)
 
 
 def read_workbook(raw: bytes, *, sheet: str | None = None) -> pa.Table:
     """Return all cells of a sheet as text, with the first line; the first visible sheet with cells by default."""
     book = _open_book(raw)
-    chosen, others = _choose_sheet(book, sheet)
-    notes = _note_other_sheets(chosen.name, [one.name for one in others])
-    other = max(others, key=lambda one: one.height * one.width).name if others else None
+    chosen, notes = _choose_sheet(book, sheet)
     rows = [row for row in chosen.iter_rows() if any(cell != "" for cell in row)]
     if not rows:
         raise ReadError("A sheet must have cells.", found=f"none in sheet {chosen.name!r}", fix="choose a sheet")
     columns = [_texts(column) for column in zip(*rows, strict=True)]
     notes += _note_merged_cells(chosen) + _note_numbers_as_text(chosen, rows)
-    table = with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
-    return table if other is None else table.replace_schema_metadata({**table.schema.metadata, OTHER_SHEET: other})
+    return with_notes(pa.table(columns, names=[f"f{number}" for number in range(len(columns))]), notes)
 
 
 def read_first_rows(raw: bytes, *, sheet: str | None = None) -> pa.Table:
@@ -142,8 +114,8 @@ def _require_bounded(raw: bytes) -> None:
         )
 
 
-def _choose_sheet(book: Any, sheet: str | None) -> tuple[Any, list[Any]]:
-    """Return the sheet, and the others that might have been meant if none was asked for."""
+def _choose_sheet(book: Any, sheet: str | None) -> tuple[Any, list[str]]:
+    """Return the sheet, and a note if others might have been meant."""
     known = book.sheet_names
     if sheet is not None:
         if sheet in known:
@@ -158,12 +130,9 @@ def _choose_sheet(book: Any, sheet: str | None) -> tuple[Any, list[Any]]:
     sheets = [one for one in map(book.get_sheet_by_name, visible or known) if one.height]
     if not sheets:
         raise ReadError("A workbook must have a sheet with cells.", found=f"{len(known)} sheets without cells")
-    return sheets[0], sheets[1:]
-
-
-def _note_other_sheets(read: str, others: Sequence[str]) -> list[str]:
-    note = f"Sheet {read!r} was read; there are also {_list_names(others)}. Choose one with sheet= (--sheet)."
-    return [note] if others else []
+    others = [one.name for one in sheets[1:]]
+    note = f"Sheet {sheets[0].name!r} was read; there are also {_list_names(others)}. Choose one with sheet= (--sheet)."
+    return sheets[0], [note] if others else []
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -36,9 +36,9 @@ from sfumato.formats.raw_files import (
     unpacked_size,
 )
 from sfumato.formats.statistics_files import read_statistics_file
-from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types
+from sfumato.formats.text import Text, TextOptions, concatenate_texts, infer_types, without_first_rows
 from sfumato.formats.type_inference import Spelling, infer_type
-from sfumato.formats.workbooks import other_sheet, read_sheet, without_first_rows
+from sfumato.formats.workbooks import read_sheet
 from sfumato.machine import available_memory
 from sfumato.sources.base import CELL_BYTES, COPIES, STORES, TableSource, scheme_of
 from sfumato.table.table import Table
@@ -366,7 +366,6 @@ def _read_part(file: Path, options: TextOptions) -> pa.Table | Text:
             without_first_rows(lines, options.skip, file.name),
             Dialect(separator="\t", quote=None, padded=False),
             file.name,
-            other_sheet=other_sheet(lines),
         )
     if binary is not None:
         options.require_no_header(file.name)

@@ -243,9 +243,9 @@ class TestATableThatIsNotInMemory:
         assert searched.can_release(sf.Boxes(k=5)) and not searched.can_release(sf.Recode(k=5, kind="local"))
         with pytest.raises(CannotRelease, match="whole table"):
             sf.improve(release, file, method=sf.Recode(k=5, kind="local"), engine=sf.DuckDB(memory="1GB"))
-        shifted = replace(schema, columns=tuple(replace(one, pseudonym=one.name == "sex") for one in schema.columns))
+        named = {**SCHEMA, "sex": {"role": "identifier", "pseudonym": True}}
         with pytest.raises(OptionError, match="only in memory"):
-            sf.improve(release, file, schema=shifted, engine=sf.DuckDB(memory="1GB"))
+            sf.improve(release, file, schema=named, engine=sf.DuckDB(memory="1GB"))
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "letter.txt").write_text("mine")
         with pytest.raises(RequestError, match="other files"):
