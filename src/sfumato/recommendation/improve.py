@@ -7,13 +7,14 @@ more often than one. What is released is then made from all rows, in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.comparison.attempts import HOLDOUT, Trial
+from sfumato.comparison.attempts import HOLDOUT, SearchedTable, Trial
 from sfumato.errors import OptionError, RequestError, SfumatoError, wrap_memory_errors
+from sfumato.job.job import Job
 from sfumato.languages import ENGLISH, sentences
 from sfumato.methods.base import make_method, method_class
 from sfumato.params import options_of, plain, require_probability
@@ -27,14 +28,15 @@ from sfumato.recommendation.changes import (
     changes,
     find_passing,
 )
+from sfumato.recommendation.records import told_part
 from sfumato.release.read import read_assessed
 from sfumato.release.release import Release
 from sfumato.release.target import linked_tables
 from sfumato.report.distributions import blamed_columns
-from sfumato.schema.schema import FittedTable, Schema
-from sfumato.sources.frames import as_table
+from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
     from sfumato.methods.base import Method
     from sfumato.release.manifest import Manifest
 
@@ -53,6 +55,8 @@ class Improvement:
         The release of all rows with the change that passed, or None if no change did.
     ended_early : bool
         Whether the time was over before all changes were tried.
+    searched_rows : int or None
+        Number of random rows on which changes were tried, of a table that is not in memory. None: all.
     verdict : str
         What was found, in one sentence.
 
@@ -66,6 +70,7 @@ class Improvement:
     steps: tuple[ImprovementStep, ...]
     release: Release | None
     ended_early: bool = False
+    searched_rows: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -84,8 +89,9 @@ class Improvement:
         """Return the steps, one a line, and the verdict; ``language`` is "en" (default), "de" or "fr"."""
         tell = sentences(language).tell
         steps = [f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)]
+        part = [] if self.searched_rows is None else [told_part(self.searched_rows)]
         judged = [] if self.release is None else [OF_A_PART, ASKED_AGAIN]
-        return "\n".join([*steps, *map(tell, [self.verdict, *judged])])
+        return "\n".join([*steps, *map(tell, [*part, self.verdict, *judged])])
 
     def __repr__(self) -> str:
         return f"Improvement({len(self.steps)} steps; {self.verdict})"
@@ -103,6 +109,8 @@ def improve(
     key: str | Path | None = None,
     rows_not_people: bool = False,
     seed: int | None = None,
+    engine: str | Engine = "auto",
+    into: Any = None,
 ) -> Improvement:
     """Find a change with which a release passes its privacy tests, and release the table with it.
 
@@ -111,7 +119,8 @@ def improve(
     it passes, the mildest that passes is taken. Each change is released from a part of the rows and tested against the
     others; one that passes is tested again on people who were drawn anew, and then made from all rows. So what was
     judged is not the release itself, but releases of a part of the rows, made in the same way; a release of all rows
-    would leave nobody to compare it with. If nothing has to be changed, the release that was given is returned.
+    would leave nobody to compare it with. If nothing has to be changed, the release that was given is returned. Of a
+    table that is not in memory, changes are tried on 20,000 random rows; all rows are then released by its engine.
 
     The tests of one call take account of its own tries only. Whoever calls it for many variants of a table, and gives
     away what passes, has a test that is weaker than it says.
@@ -120,8 +129,8 @@ def improve(
     ----------
     release : Release or path
         The release to improve, or its folder; its manifest tells the method, options and roles.
-    table : Table, path or data frame
-        The original that it was made from.
+    table : Table, path, data frame or Database
+        The original that it was made from; it may be larger than memory.
     method : Method, optional
         The method with its options, if it has some that a manifest does not show. Default: that of the manifest.
     schema : Schema, mapping or path, optional
@@ -138,6 +147,11 @@ def improve(
     seed : int, optional
         Makes the release repeatable, for tests; it is a secret. Default: random numbers from the operating system. The
         people who are held out, and the tests, are the same whenever the table is the same.
+    engine : str or Engine, default "auto"
+        Engine that reads the table and makes the release, such as "memory" or "duckdb". "auto" chooses one that fits
+        the table.
+    into : path or Database, optional
+        Where the release is written to, all or nothing, if a change passes. Default: nothing is written.
 
     Returns
     -------
@@ -161,21 +175,32 @@ def improve(
     _require_improvable(manifest, method)
     assert manifest is not None
     known = Schema(tuple(one.to_column() for one in manifest.columns)) if schema is None else Schema.of(schema)
-    fitted = FittedTable.of(as_table(table), known)
-    given = {"key": key, "rows_not_people": rows_not_people or bool(manifest.repeated)}
-    trials = HeldOutTrials(fitted=fitted, holdout=holdout, given=given, seed=seed)
     start = Change(trial=Trial(method=method or _method_of(manifest)), change=AS_RELEASED, is_first=True)
-    found = find_passing(
-        trials,
-        start,
-        lambda: changes(start, fitted.schema, blamed_columns(made), fitted.table.rows),
-        told=_told_step(made),
-        seconds=seconds,
+    searched = SearchedTable.open(Job.of(table, schema=known, engine=engine, into=into))
+    searched.require_possible([start.trial.method])
+    fitted = searched.fitted
+    given: dict[str, Any] = {"key": key, "rows_not_people": rows_not_people or bool(manifest.repeated)}
+    trials = HeldOutTrials(fitted=fitted, holdout=holdout, given=given, seed=seed)
+
+    def possible() -> Iterator[list[Change]]:
+        for group in changes(start, fitted.schema, blamed_columns(made), fitted.table.rows):
+            if able := [one for one in group if searched.can_release(one.trial.method)]:
+                yield able
+
+    found = find_passing(trials, start, possible, told=_told_step(made), seconds=seconds)
+    better = None
+    if (chosen := found.candidate) is not None:
+        judged = trials.assess(chosen, found.part)
+        is_it = manifest.rows_in == searched.rows and _is_made_so(manifest, start.trial.method, fitted.schema)
+        if chosen is start and is_it:  # a second release would tell more about the same people
+            better = replace(made, assessment=judged)
+            if searched.job.destination is not None:
+                searched.job.destination.write(better)
+        else:
+            better = searched.release(chosen.trial, judged, seed=seed, **given)
+    return Improvement(
+        steps=found.steps, release=better, ended_early=found.ended_early, searched_rows=searched.searched_rows
     )
-    better = None if found.candidate is None else trials.release(found.candidate, found.part)
-    if better is not None and found.candidate is start and _is_made_so(manifest, start.trial.method, fitted.schema):
-        better = replace(made, assessment=better.assessment)  # a second release would tell more about the same people
-    return Improvement(steps=found.steps, release=better, ended_early=found.ended_early)
 
 
 def _require_single(release: Any, table: Any) -> None:
