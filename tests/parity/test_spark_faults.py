@@ -40,6 +40,7 @@ def spark():
     settings = {
         "spark.executor.memory": "1g",
         "spark.sql.shuffle.partitions": 3,
+        "spark.task.maxFailures": 2,  # as often as a task is tried, so that what always fails ends soon
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
