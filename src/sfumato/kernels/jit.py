@@ -103,6 +103,17 @@ class LoopKernel:
         self._is_compiled = True
         return self.compiled(*arguments)
 
+    def or_plain(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return this kernel with another function in the place of its Python, for example one that remembers."""
+
+        def call(*arguments: Any) -> Any:
+            if self._is_plain(arguments):
+                return plain(*arguments)
+            self._is_compiled = True
+            return self.compiled(*arguments)
+
+        return call
+
     def expect(self, work: float) -> None:
         """Compile the next calls from the first one on if they take more microseconds as Python than are left."""
         self._is_compiled = self._is_compiled or self._left < work

@@ -9,7 +9,7 @@ random level, and compares neighbours only. So the work of a round grows with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,20 +52,25 @@ def local_groups(
     its first round, in which kernels may have to be compiled.
     """
     from sfumato.methods.recodings import local_kernels as kernel
+    from sfumato.methods.recodings.local_python import LocalSteps
 
     rows = _rows(columns, costs, rules, sensitive)
     rows = rows if people is None else rows._replace(people=people)
-    kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * rows.values.size)
+    improve_once = kernel.improve_once.or_plain(LocalSteps(rows).improve_once)
+    kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * len(rows.values))
     groups, is_complete = _start(columns, rows)
+    if rows.sensitive.shape[1] or len(rows.people):
+        is_complete[:] = False
+        improve_once(rows, groups, is_complete, np.zeros(0, np.int64), WINDOW, 0.0, True)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
-    _merge(rows, groups, is_complete, columns, steps, generator)
+    _merge(improve_once, rows, groups, is_complete, columns, steps, generator)
     heat = HEAT * float(groups.size @ groups.cost) / len(rows.values)
-    kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, heat, False)
+    improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, heat, False)
     clock, number, cold = Clock(seconds), 1, 0
     while cold < COLD and not clock.is_over:
         is_cold = number >= ROUNDS or clock.share > HOT_TIME
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
-        kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
+        improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
         number, cold = number + 1, cold + is_cold
     return np.asarray(groups.level[groups.of])
 
@@ -128,7 +133,6 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:
     """Return the groups of equal rows, and which of them are complete."""
-    from sfumato.methods.recodings.local_kernels import improve_once
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups
 
     of = JointCounts.of(columns).of_row
@@ -151,13 +155,11 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
     for column, start in enumerate(rows.start[:, 0]):  # equal rows are on the lowest level
         groups.cost[:] += rows.cost[start + rows.values[first, column]]
     is_complete = groups.size >= rows.k
-    if rows.sensitive.shape[1] or len(rows.people):
-        is_complete[:] = False
-        improve_once(rows, groups, is_complete, order[:0], WINDOW, 0.0, True)
     return groups, is_complete
 
 
 def _merge(
+    improve_once: Callable[..., int],
     rows: RecodedRows,
     groups: LinkedGroups,
     is_complete: NDArray[np.bool_],
@@ -166,8 +168,6 @@ def _merge(
     generator: np.random.Generator,
 ) -> None:
     """Join incomplete groups until there are none."""
-    from sfumato.methods.recodings import local_kernels as kernel
-
     most = max(rows.cost.max() * rows.values.shape[1], 1e-9)
     window, number = WINDOW, 0
     while bool(((groups.size > 0) & ~is_complete).any()):
@@ -179,7 +179,7 @@ def _merge(
             )
         limit = most * 2.0 ** (0.4 * (number - MERGING)) if number < MERGING else np.inf
         order = _order(columns, steps, generator)
-        joined = kernel.improve_once(rows, groups, is_complete, order, window, limit, True)
+        joined = improve_once(rows, groups, is_complete, order, window, limit, True)
         window = window if joined or number < MERGING else 2 * window
         number += 1
 
