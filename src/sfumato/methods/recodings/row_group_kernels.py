@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 
+SURELY = 1.0 - 1e-9  # so much of a cost is above a limit only if it is not by rounding
 NOBODY = np.zeros(0, np.int32)  # people are not told apart: every row is another person
 
 
@@ -74,10 +75,10 @@ def joint_cost(rows, groups, group, other):
 
 @jit(forceinline=True, allocates=False)
 def cost_with(rows, groups, group, row, most):
-    """Return the cost of one row if a row joins a group, or any number above ``most`` if it is above that."""
+    """Return the cost of one row if a row joins a group, or any number well above ``most`` if it is above that."""
     one, cost = groups.first[group], 0.0
     for column in range(rows.values.shape[1]):
-        if cost > most:
+        if cost * SURELY > most:  # a part of the sum that is as good as equal is not taken for the whole of it
             break
         value = rows.values[row, column]
         level = common_level(rows, column, groups.level[group, column], value, rows.values[one, column])
