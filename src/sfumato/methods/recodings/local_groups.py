@@ -10,6 +10,7 @@ random level, and compares neighbours only. So the work of a round grows with th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,12 +55,11 @@ def local_groups(
     from sfumato.methods.recodings import local_kernels as kernel
     from sfumato.methods.recodings.local_python import LocalSteps
 
-    rows = _rows(columns, costs, rules, sensitive)
-    rows = rows if people is None else rows._replace(people=people)
+    rows = _rows(columns, costs, rules, sensitive, people)
     improve_once = kernel.improve_once.or_plain(LocalSteps(rows).improve_once)
     kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * len(rows.values))
     groups, is_complete = _start(columns, rows)
-    if rows.sensitive.shape[1] or len(rows.people):
+    if sensitive or people is not None:
         is_complete[:] = False
         improve_once(rows, groups, is_complete, np.zeros(0, np.int64), WINDOW, 0.0, True)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
@@ -80,8 +80,9 @@ def _rows(
     costs: Sequence[Sequence[NDArray[np.float64]]],
     rules: GroupRules,
     sensitive: Sequence[SensitiveColumn],
+    people: NDArray[np.int32] | None,
 ) -> RecodedRows:
-    from sfumato.methods.recodings.row_group_kernels import RecodedRows
+    from sfumato.methods.recodings.row_group_kernels import SHARES, RecodedRows
 
     start = np.zeros((len(columns), max(len(column.levels) for column in columns)), dtype=np.int64)
     place = 0
@@ -90,30 +91,27 @@ def _rows(
             start[number, level] = place
             place += column.size
     values = max((len(one.values) for one in sensitive), default=0)
-    model = np.zeros((len(sensitive), 5))
-    share = np.zeros((len(sensitive), values))
+    model = np.zeros((len(sensitive), SHARES + values))
     trees = [_levels(one) for one in sensitive]
     above = np.zeros((len(sensitive), max(map(len, trees), default=0), values), dtype=np.int32)
     for number, one in enumerate(sensitive):
         rule = one.rule
         limit = 1.0 if rule.t is None else rule.t
-        model[number] = (rule.l, L_KINDS[rule.l_kind], rule.c, limit, float(rule.distance == "ordered"))
-        share[number, : len(one.values)] = np.bincount(one.codes, minlength=len(one.values)) / len(one.codes)
+        kind, ordered = L_KINDS[rule.l_kind], float(rule.distance == "ordered")
+        model[number, :SHARES] = (rule.l, kind, rule.c, limit, ordered, len(trees[number]))
+        shares = np.bincount(one.codes, minlength=len(one.values)) / len(one.codes)
+        model[number, SHARES : SHARES + len(shares)] = shares
         for level, nodes in enumerate(trees[number]):
             above[number, level, : len(one.values)] = nodes
+    known = [column.value_of_row for column in columns], [one.codes for one in sensitive], [] if people is None else [people]
     return RecodedRows(
-        values=np.column_stack([column.value_of_row for column in columns]).astype(np.int32),
+        cells=np.column_stack([*chain.from_iterable(known)]).astype(np.int32),
         start=start,
         node=np.concatenate([level for column in columns for level in column.levels]).astype(np.int32),
         cost=np.concatenate([level for column in costs for level in column]),
         k=rules.k,
-        sensitive=np.column_stack([one.codes for one in sensitive]).astype(np.int32)
-        if sensitive
-        else np.zeros((len(columns[0].value_of_row), 0), dtype=np.int32),
         model=model,
-        share=share,
         above=above,
-        height=np.array([len(tree) for tree in trees], dtype=np.int64),
     )
 
 
@@ -144,11 +142,8 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
     first = np.full(count, -1)
     first[of[order[::-1]]] = order[::-1]
     groups = LinkedGroups(
-        of=of.copy(),
-        after=after,
-        before=before,
-        first=first,
-        size=np.bincount(of),
+        row=np.stack([of, after, before]).astype(np.int64),
+        slot=np.stack([first, np.bincount(of)]).astype(np.int64),
         level=np.zeros((count, len(columns)), dtype=np.int64),
         cost=np.zeros(count),
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.kernels.sorting import sort
 from sfumato.methods.recodings.local_kernels import LARGE, LEAST
-from sfumato.methods.recodings.row_group_kernels import diverse
+from sfumato.methods.recodings.row_group_kernels import SHARES, diverse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,7 +146,7 @@ class LocalSteps:
     def __init__(self, rows: RecodedRows) -> None:
         self._rows, self._k = rows, rows.k
         self._states = States(rows)
-        self._people = rows.people.tolist()
+        self._people = [] if rows.people is None else rows.people.tolist()
         self._sensitive = rows.sensitive.T.tolist()
         self._is_checked = bool(self._people or self._sensitive)
         self._distinct = [_distinct_only(model) for model in rows.model.tolist()]
@@ -179,11 +179,8 @@ class LocalSteps:
         return joined
 
     def _load(self, groups: LinkedGroups) -> None:
-        self._of: list[int] = groups.of.tolist()
-        self._after: list[int] = groups.after.tolist()
-        self._before: list[int] = groups.before.tolist()
-        self._first: list[int] = groups.first.tolist()
-        self._size: list[int] = groups.size.tolist()
+        self._of, self._after, self._before = groups.row.tolist()
+        self._first, self._size = groups.slot.tolist()
         profile_of = self._states.profile_of
         levels = map(tuple, groups.level.tolist())
         self._state = [
@@ -195,8 +192,8 @@ class LocalSteps:
         self._rest = [EMPTY] * len(self._of)
 
     def _store(self, groups: LinkedGroups) -> None:
-        for array, numbers in zip(groups, (self._of, self._after, self._before, self._first, self._size), strict=False):
-            array[:] = numbers
+        groups.row[:] = self._of, self._after, self._before
+        groups.slot[:] = self._first, self._size
         groups.level[:] = [self._states.levels[state] for state in self._state]
         groups.cost[:] = [self._states.cost[state] for state in self._state]
 
@@ -272,7 +269,7 @@ class LocalSteps:
             if known is None:
                 if len(self._diverse[column]) > KEPT:
                     self._diverse[column].clear()
-                counts = np.bincount(values, minlength=self._rows.share.shape[1])
+                counts = np.bincount(values, minlength=self._rows.model.shape[1] - SHARES)
                 known = bool(diverse.plain(self._rows, column, counts, len(values)))
                 self._diverse[column][values] = known
             if not known:
@@ -494,7 +491,7 @@ class LocalSteps:
 
 def _distinct_only(model: Sequence[float]) -> float:
     """Return the number of different values that a sensitive column must have in a group, if that is all; 0 if not."""
-    least, kind, _, t, _ = model
+    least, kind, _, t, *_ = model
     return least if kind == 0.0 and t >= 1.0 else 0.0
 
 

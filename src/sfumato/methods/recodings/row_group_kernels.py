@@ -15,35 +15,56 @@ from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 
 SURELY = 1.0 - 1e-9  # so much of a cost is above a limit only if it is not by rounding
-NOBODY = np.zeros(0, np.int32)  # people are not told apart: every row is another person
+GROUP, AFTER, BEFORE = 0, 1, 2  # of each row: its group, and its neighbours in the list of the group; −1 at the ends
+FIRST, SIZE = 0, 1  # of each group: its first row, −1 if it is empty, and the number of its rows
+HEIGHT, SHARES = 5, 6  # in a model: the levels of the tree, and where the shares of the values begin
 
 
 class RecodedRows(NamedTuple):
-    """Rows with trees, and what every group must hold. Nodes and costs are listed by column, level and value."""
+    """Rows with trees, and what every group must hold. Nodes and costs are listed by column, level and value.
 
-    values: NDArray[np.int32]  # (rows, columns)
+    Arrays are joined where they can be: each one that a kernel gets takes a third of a second to compile.
+    """
+
+    cells: NDArray[np.int32]  # (rows, columns + sensitive columns), and the person of each row, if k people are needed
     start: NDArray[np.int64]  # (columns, levels): place of value 0 in the following lists
     node: NDArray[np.int32]  # node of a value on a level
     cost: NDArray[np.float64]  # cost of that node, for one row
     k: int
-    sensitive: NDArray[np.int32]  # (rows, sensitive columns)
-    model: NDArray[np.float64]  # (sensitive columns, 5): l, kind (0 distinct, 1 entropy, 2 recursive), c, t, ordered
-    share: NDArray[np.float64]  # (sensitive columns, values): share of each value in the table
+    model: NDArray[np.float64]  # (sensitive columns, 6 + values): l, kind (0 distinct, 1 entropy, 2 recursive), c, t,
+    # ordered, the levels of the tree of values, and the share of each value in the table
     above: NDArray[np.int32]  # (sensitive columns, levels, values): node of each value, for the distance of t
-    height: NDArray[np.int64]  # (sensitive columns,): levels of that tree
-    people: NDArray[np.int32] = NOBODY  # (rows,): person of each row, if a group needs k people
+
+    @property
+    def values(self) -> NDArray[np.int32]:
+        return self.cells[:, : len(self.start)]
+
+    @property
+    def sensitive(self) -> NDArray[np.int32]:
+        return self.cells[:, len(self.start) : len(self.start) + len(self.model)]
+
+    @property
+    def people(self) -> NDArray[np.int32] | None:
+        """The person of each row; None if every row is another one."""
+        place = len(self.start) + len(self.model)
+        return self.cells[:, place] if place < self.cells.shape[1] else None
 
 
 class LinkedGroups(NamedTuple):
-    """The groups: a list of rows, the levels of the covering nodes and the cost of one row for each."""
+    """The groups: lists of rows, the levels of the covering nodes and the cost of one row for each."""
 
-    of: NDArray[np.int64]  # group of each row
-    after: NDArray[np.int64]  # next row of the same group; −1 at the end
-    before: NDArray[np.int64]
-    first: NDArray[np.int64]  # first row of each group; −1 if it is empty
-    size: NDArray[np.int64]
+    row: NDArray[np.int64]  # (3, rows): GROUP, AFTER, BEFORE
+    slot: NDArray[np.int64]  # (2, groups): FIRST, SIZE
     level: NDArray[np.int64]  # (groups, columns)
     cost: NDArray[np.float64]  # of one row
+
+    @property
+    def of(self) -> NDArray[np.int64]:
+        return self.row[GROUP]
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        return self.slot[SIZE]
 
 
 @jit(forceinline=True, allocates=False)
@@ -64,11 +85,11 @@ def common_level(rows, column, level, one, other):
 @jit(forceinline=True, allocates=False)
 def joint_cost(rows, groups, group, other):
     """Return the cost of one row if two groups are joined."""
-    one, two, cost = groups.first[group], groups.first[other], 0.0
-    for column in range(rows.values.shape[1]):
+    one, two, cost = groups.slot[FIRST, group], groups.slot[FIRST, other], 0.0
+    for column in range(len(rows.start)):
         level = max(groups.level[group, column], groups.level[other, column])
-        value = rows.values[one, column]
-        level = common_level(rows, column, level, value, rows.values[two, column])
+        value = rows.cells[one, column]
+        level = common_level(rows, column, level, value, rows.cells[two, column])
         cost += node_cost(rows, column, level, value)
     return cost
 
@@ -76,12 +97,12 @@ def joint_cost(rows, groups, group, other):
 @jit(forceinline=True, allocates=False)
 def cost_with(rows, groups, group, row, most):
     """Return the cost of one row if a row joins a group, or any number well above ``most`` if it is above that."""
-    one, cost = groups.first[group], 0.0
-    for column in range(rows.values.shape[1]):
+    one, cost = groups.slot[FIRST, group], 0.0
+    for column in range(len(rows.start)):
         if cost * SURELY > most:  # a part of the sum that is as good as equal is not taken for the whole of it
             break
-        value = rows.values[row, column]
-        level = common_level(rows, column, groups.level[group, column], value, rows.values[one, column])
+        value = rows.cells[row, column]
+        level = common_level(rows, column, groups.level[group, column], value, rows.cells[one, column])
         cost += node_cost(rows, column, level, value)
     return cost
 
@@ -89,21 +110,21 @@ def cost_with(rows, groups, group, row, most):
 @jit(allocates=False)
 def cost_of(rows, groups, group, without, extra):
     """Return the cost of one row of a group without one row and with an extra one; −1 for none."""
-    first = groups.first[group]
+    first = groups.slot[FIRST, group]
     if first == without:
-        first = groups.after[first]
+        first = groups.row[AFTER, first]
     if first < 0:
         first = extra
     cost = 0.0
-    for column in range(rows.values.shape[1]):
-        value, level, most = rows.values[first, column], 0, groups.level[group, column]
-        row = groups.first[group]
+    for column in range(len(rows.start)):
+        value, level, most = rows.cells[first, column], 0, groups.level[group, column]
+        row = groups.slot[FIRST, group]
         while row >= 0 and level < most:
             if row != without:
-                level = common_level(rows, column, level, value, rows.values[row, column])
-            row = groups.after[row]
+                level = common_level(rows, column, level, value, rows.cells[row, column])
+            row = groups.row[AFTER, row]
         if extra >= 0:
-            level = common_level(rows, column, level, value, rows.values[extra, column])
+            level = common_level(rows, column, level, value, rows.cells[extra, column])
         cost += node_cost(rows, column, level, value)
     return cost
 
@@ -111,14 +132,14 @@ def cost_of(rows, groups, group, without, extra):
 @jit(allocates=False)
 def refit(rows, groups, group):
     """Find the levels and the cost of a group again after a row has left it: no level rises."""
-    first, groups.cost[group] = groups.first[group], 0.0
+    first, groups.cost[group] = groups.slot[FIRST, group], 0.0
     if first < 0:
         return
-    for column in range(rows.values.shape[1]):
-        value, level, row = rows.values[first, column], 0, groups.after[first]
+    for column in range(len(rows.start)):
+        value, level, row = rows.cells[first, column], 0, groups.row[AFTER, first]
         while row >= 0 and level < groups.level[group, column]:
-            level = common_level(rows, column, level, value, rows.values[row, column])
-            row = groups.after[row]
+            level = common_level(rows, column, level, value, rows.cells[row, column])
+            row = groups.row[AFTER, row]
         groups.level[group, column] = level
         groups.cost[group] += node_cost(rows, column, level, value)
 
@@ -135,32 +156,32 @@ def is_generalized(groups, group):
 @jit(allocates=False)
 def take_out(rows, groups, row):
     """Take a row out of its group."""
-    group, before, after = groups.of[row], groups.before[row], groups.after[row]
+    group, before, after = groups.row[GROUP, row], groups.row[BEFORE, row], groups.row[AFTER, row]
     if before >= 0:
-        groups.after[before] = after
+        groups.row[AFTER, before] = after
     else:
-        groups.first[group] = after
+        groups.slot[FIRST, group] = after
     if after >= 0:
-        groups.before[after] = before
-    groups.size[group] -= 1
-    if is_generalized(groups, group) or groups.size[group] == 0:
+        groups.row[BEFORE, after] = before
+    groups.slot[SIZE, group] -= 1
+    if is_generalized(groups, group) or groups.slot[SIZE, group] == 0:
         refit(rows, groups, group)
 
 
 @jit(allocates=False)
 def put_in(rows, groups, row, group):
     """Add a row to a group; its levels rise as far as needed."""
-    first = groups.first[group]
-    groups.of[row], groups.before[row], groups.after[row] = group, -1, first
-    groups.first[group] = row
-    groups.size[group] += 1
+    first = groups.slot[FIRST, group]
+    groups.row[GROUP, row], groups.row[BEFORE, row], groups.row[AFTER, row] = group, -1, first
+    groups.slot[FIRST, group] = row
+    groups.slot[SIZE, group] += 1
     if first < 0:
         refit(rows, groups, group)
         return
-    groups.before[first], cost = row, 0.0
-    for column in range(rows.values.shape[1]):
-        value = rows.values[row, column]
-        level = common_level(rows, column, groups.level[group, column], value, rows.values[first, column])
+    groups.row[BEFORE, first], cost = row, 0.0
+    for column in range(len(rows.start)):
+        value = rows.cells[row, column]
+        level = common_level(rows, column, groups.level[group, column], value, rows.cells[first, column])
         groups.level[group, column] = level
         cost += node_cost(rows, column, level, value)
     groups.cost[group] = cost
@@ -172,7 +193,7 @@ def diverse(rows, column, counts, total):
     l, kind, c = rows.model[column, 0], rows.model[column, 1], rows.model[column, 2]
     t, ordered = rows.model[column, 3], rows.model[column, 4]
     distinct, entropy = 0, 0.0
-    for value in range(rows.share.shape[1]):
+    for value in range(rows.model.shape[1] - SHARES):
         if counts[value] > 0:
             distinct += 1
             entropy -= counts[value] / total * math.log(counts[value] / total)
@@ -192,18 +213,18 @@ def diverse(rows, column, counts, total):
 @jit
 def distance(rows, column, counts, total, ordered):
     """Return the earth mover's distance between the counts and the table: by order, or by a tree."""
-    values = rows.share.shape[1]
+    values = rows.model.shape[1] - SHARES
     if ordered > 0.0:
         gap, found, seen = 0.0, 0.0, 0
         for value in range(values):
-            gap += counts[value] / total - rows.share[column, value]
+            gap += counts[value] / total - rows.model[column, SHARES + value]
             found += abs(gap)
-            seen += rows.share[column, value] > 0.0
+            seen += rows.model[column, SHARES + value] > 0.0
         return found / max(1, seen - 1)
     extra, below = np.empty(values), np.arange(values)
     for value in range(values):
-        extra[value] = counts[value] / total - rows.share[column, value]
-    found, top = 0.0, rows.height[column] - 1
+        extra[value] = counts[value] / total - rows.model[column, SHARES + value]
+    found, top = 0.0, int(rows.model[column, HEIGHT]) - 1
     for level in range(1, top + 1):
         more, less, done = np.zeros(values), np.zeros(values), np.zeros(values, dtype=np.bool_)
         for value in range(values):
@@ -225,16 +246,16 @@ def distance(rows, column, counts, total, ordered):
 @jit(allocates=False)
 def is_checked(rows):
     """Return whether a group needs more than k rows: k people, or diversity."""
-    return len(rows.people) > 0 or rows.sensitive.shape[1] > 0
+    return rows.cells.shape[1] > len(rows.start)
 
 
 @jit
 def enough_people(rows, groups, group, without, extra):
     """Return whether a group without one row and with an extra one (−1: none) is that of at least k people."""
-    found, count, row = np.empty(rows.k, np.int32), 0, groups.first[group] if extra < 0 else extra
+    found, count, row = np.empty(rows.k, np.int32), 0, groups.slot[FIRST, group] if extra < 0 else extra
     while row >= 0:
         if row != without:
-            person, place = rows.people[row], 0
+            person, place = rows.cells[row, -1], 0
             while place < count and found[place] != person:
                 place += 1
             if place == count:
@@ -242,26 +263,26 @@ def enough_people(rows, groups, group, without, extra):
                 count += 1
                 if count == rows.k:
                     return True
-        row = groups.first[group] if row == extra else groups.after[row]
+        row = groups.slot[FIRST, group] if row == extra else groups.row[AFTER, row]
     return False
 
 
 @jit
 def complete(rows, groups, group, without, extra):
     """Return whether a group without one row and with an extra one (−1: none) may be released."""
-    if groups.size[group] - (without >= 0) + (extra >= 0) < rows.k:
+    if groups.slot[SIZE, group] - (without >= 0) + (extra >= 0) < rows.k:
         return False
-    if len(rows.people) > 0 and not enough_people(rows, groups, group, without, extra):
+    if rows.cells.shape[1] > len(rows.start) + len(rows.model) and not enough_people(rows, groups, group, without, extra):
         return False
-    for column in range(rows.sensitive.shape[1]):
-        counts, total, row = np.zeros(rows.share.shape[1], np.int64), 0, groups.first[group]
+    for column in range(len(rows.model)):
+        counts, total, row = np.zeros(rows.model.shape[1] - SHARES, np.int64), 0, groups.slot[FIRST, group]
         while row >= 0:
             if row != without:
-                counts[rows.sensitive[row, column]] += 1
+                counts[rows.cells[row, len(rows.start) + column]] += 1
                 total += 1
-            row = groups.after[row]
+            row = groups.row[AFTER, row]
         if extra >= 0:
-            counts[rows.sensitive[extra, column]] += 1
+            counts[rows.cells[extra, len(rows.start) + column]] += 1
             total += 1
         if not diverse(rows, column, counts, total):
             return False
@@ -271,11 +292,11 @@ def complete(rows, groups, group, without, extra):
 @jit(allocates=False)
 def join(rows, groups, group, other):
     """Move all rows of a group to another one."""
-    while groups.first[group] >= 0:
-        row = groups.first[group]
-        groups.first[group] = groups.after[row]
-        if groups.first[group] >= 0:
-            groups.before[groups.first[group]] = -1
-        groups.size[group] -= 1
+    while groups.slot[FIRST, group] >= 0:
+        row = groups.slot[FIRST, group]
+        groups.slot[FIRST, group] = groups.row[AFTER, row]
+        if groups.slot[FIRST, group] >= 0:
+            groups.row[BEFORE, groups.slot[FIRST, group]] = -1
+        groups.slot[SIZE, group] -= 1
         put_in(rows, groups, row, other)
     groups.cost[group] = 0.0
