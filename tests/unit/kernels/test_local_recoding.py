@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.methods.recodings import local_kernels as kernel
+from sfumato.methods.recodings import local_python
 from sfumato.methods.recodings import row_group_kernels as lists
 
 LEVELS = 3  # a value v of 0 … 7: itself, v // 2, v // 4, the root
@@ -189,3 +190,47 @@ def test_a_group_without_diversity_is_not_complete():
     assert not lists.complete(rows, groups, 0, -1, -1)
     assert lists.complete(rows, groups, 1, -1, -1)
     assert lists.complete(rows, groups, 0, 0, 3), "with the row that differs it is"
+
+
+MODELS = [None, (2.0, 0.0, 3.0, 1.0, 0.0), (2.0, 2.0, 3.0, 0.6, 1.0), (1.5, 1.0, 3.0, 0.7, 0.0)]
+
+
+@settings(max_examples=10, deadline=None)
+@given(tables(6), st.integers(1, 3), st.sampled_from(MODELS), st.booleans(), st.randoms(use_true_random=False))
+def test_steps_that_remember_costs_do_what_the_kernels_do(values, k, model, has_people, chance):
+    numbers = np.random.default_rng(chance.randrange(10**6))
+    codes = None if model is None else numbers.integers(0, 4, len(values))
+    rows = rows_of(values, k, codes, () if model is None else model)
+    if has_people:
+        people = numbers.integers(0, len(values), len(values))
+        rows = rows._replace(cells=np.column_stack([rows.cells, people]).astype(np.int32))
+    groups = groups_of(rows, np.unique(values, axis=0, return_inverse=True)[1].ravel())
+    is_complete = np.zeros(len(groups.cost), dtype=bool)
+    twin, twin_complete = lists.LinkedGroups(*map(np.copy, groups)), is_complete.copy()
+    steps = local_python.LocalSteps(rows)
+    for limit, is_merging in ((0.5, True), (3.0, True), (np.inf, True), (1.7, False), (0.3, False), (0.0, False)):
+        order = numbers.permutation(len(values))
+        joined = steps.improve_once(rows, groups, is_complete, order, 6, limit, is_merging)
+        assert joined == kernel.improve_once.plain(rows, twin, twin_complete, order, 6, limit, is_merging)
+        assert (groups.row == twin.row).all()
+        assert (groups.slot == twin.slot).all()
+        assert (is_complete == twin_complete).all()
+        used = groups.size > 0  # the levels of empty groups mean nothing
+        assert (groups.level[used] == twin.level[used]).all()
+        assert (groups.cost[used] == twin.cost[used]).all()
+        if is_merging and not is_complete[used].all() and limit == np.inf:
+            return  # not even all rows together keep the promises
+
+
+def test_what_was_forgotten_is_found_again(monkeypatch):
+    """A small memory gives the same groups."""
+    monkeypatch.setattr(lists, "KEPT", 3)
+    test_steps_that_remember_costs_do_what_the_kernels_do()
+
+
+def test_a_cost_that_is_not_added_up_is_above_the_limit():
+    """A part of a sum that is above the limit by rounding only is not returned for the whole of it."""
+    rows = rows_of(np.array([[0, 0], [1, 7]]), 1)
+    groups = groups_of(rows, np.array([0, 1]))
+    assert lists.cost_with(rows, groups, 0, 1, np.nextafter(1.0, 0.0)) == 8.0
+    assert lists.cost_with(rows, groups, 0, 1, 0.9) == 1.0, "ended early"

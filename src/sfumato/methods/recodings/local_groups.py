@@ -53,10 +53,12 @@ def local_groups(
     its first round, in which kernels may have to be compiled.
     """
     from sfumato.methods.recodings import local_kernels as kernel
-    from sfumato.methods.recodings.local_python import LocalSteps
+    from sfumato.methods.recodings.local_python import MOST_ROWS, LocalSteps
 
     rows = _rows(columns, costs, rules, sensitive, people)
-    improve_once = kernel.improve_once.or_plain(LocalSteps(rows).improve_once)
+    improve_once = kernel.improve_once
+    if len(rows.values) <= MOST_ROWS:
+        improve_once = improve_once.or_plain(LocalSteps(rows).improve_once)
     kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * len(rows.values))
     groups, is_complete = _start(columns, rows)
     if sensitive or people is not None:
@@ -103,7 +105,11 @@ def _rows(
         model[number, SHARES : SHARES + len(shares)] = shares
         for level, nodes in enumerate(trees[number]):
             above[number, level, : len(one.values)] = nodes
-    known = [column.value_of_row for column in columns], [one.codes for one in sensitive], [] if people is None else [people]
+    known = (
+        [column.value_of_row for column in columns],
+        [one.codes for one in sensitive],
+        [] if people is None else [people],
+    )
     return RecodedRows(
         cells=np.column_stack([*chain.from_iterable(known)]).astype(np.int32),
         start=start,

@@ -1,143 +1,28 @@
 """The steps of ``local_kernels`` for tables that are too small to wait for a compiler; their results are the same.
 
-A group is in a *state*: the lowest nodes that cover its rows. What a state costs with one more row, and which state that
-is, are computed once and then looked up, whatever the number of columns.
+A group is in a *state*: the lowest nodes that cover its rows. What a state costs with one more row, and which state
+that is, are computed once and then looked up, whatever the number of columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.kernels.sorting import sort
 from sfumato.methods.recodings.local_kernels import LARGE, LEAST
-from sfumato.methods.recodings.row_group_kernels import SHARES, diverse
+from sfumato.methods.recodings.row_group_kernels import EMPTY, KEPT, SHARES, States, diverse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups, RecodedRows
 
-KEPT = 500_000  # results of one kind that are remembered before they are forgotten
-EMPTY = 0  # the state of a group without rows
+MOST_ROWS = 4000  # for more, what is remembered takes more time than it saves
 STABLE = 24  # keys up to which the sorting of kernels is stable
-
-Node = tuple[int, int]  # level, and the first value of the node
-
-
-class States:
-    """The lowest nodes that cover rows of a table, numbered as they are found; equal rows have the same *profile*."""
-
-    def __init__(self, rows: RecodedRows) -> None:
-        distinct, profiles = np.unique(rows.values, axis=0, return_inverse=True)
-        self.profile_of: list[int] = profiles.ravel().tolist()
-        coded = [np.unique(column, return_inverse=True) for column in distinct.T]
-        self._values = [places.ravel() for _, places in coded]
-        self._profiles: list[list[int]] = np.column_stack(self._values).tolist()
-        trees = [_nodes_and_costs(rows, column, values) for column, (values, _) in enumerate(coded)]
-        self._nodes, self._node_costs = [nodes.tolist() for nodes, _ in trees], [costs for _, costs in trees]
-        self._meeting = [_meeting_levels(nodes) for nodes, _ in trees]
-        self._names: list[tuple[Node, ...]] = [()]
-        self._numbers: dict[tuple[Node, ...], int] = {(): EMPTY}
-        self._found: dict[tuple[int, tuple[int, ...]], int] = {}
-        self.known_costs: list[list[float] | None] = [None]  # of each state, what costs_with returned
-        self._joint: dict[tuple[int, int], float] = {}
-        self._remembered = self._remembered_costs = 0
-        self.next: list[dict[int, int]] = [{}]  # state after a row with a profile has joined, where it was looked up
-        self.cost, self.is_generalized = [0.0], [False]
-        self.levels: list[tuple[int, ...]] = [(0,) * len(coded)]
-        self.single = [self.add(EMPTY, profile) for profile in range(len(distinct))]  # state of one row
-
-    def add(self, state: int, profile: int) -> int:
-        """Return the state after a row has joined, and remember it."""
-        if self._remembered >= KEPT:
-            for known in self.next:
-                known.clear()
-            self._remembered = 0
-        self._remembered += 1
-        values = self._profiles[profile]
-        name = []
-        for column, (level, value) in enumerate(self._names[state] or ((0, one) for one in values)):
-            higher = max(level, self._meeting[column][value][values[column]])
-            name.append((higher, self._nodes[column][higher][value]))
-        found = self.next[state][profile] = self._number(tuple(name))
-        return found
-
-    def of(self, profile: int, levels: tuple[int, ...]) -> int:
-        """Return the state whose nodes are on these levels and cover a row."""
-        state = self._found.get((profile, levels))
-        if state is None:
-            values = self._profiles[profile]
-            nodes = ((level, self._nodes[column][level][values[column]]) for column, level in enumerate(levels))
-            state = self._found[profile, levels] = self._number(tuple(nodes))
-        return state
-
-    def _number(self, name: tuple[Node, ...]) -> int:
-        state = self._numbers.setdefault(name, len(self._names))
-        if state == len(self._names):
-            cost = 0.0
-            for costs, (level, node) in zip(self._node_costs, name, strict=True):
-                cost += float(costs[level, node])
-            self._names.append(name)
-            self.next.append({})
-            self.known_costs.append(None)
-            self.cost.append(cost)
-            self.levels.append(tuple(level for level, _ in name))
-            self.is_generalized.append(max(self.levels[-1]) > 0)
-        return state
-
-    def costs_with(self, state: int) -> list[float]:
-        """Return the cost of the state after a row of each profile has joined, and remember it."""
-        known = self.known_costs[state]
-        if known is not None:
-            return known
-        if self._remembered_costs > KEPT:
-            self.known_costs[:] = [None] * len(self.known_costs)
-            self._remembered_costs = 0
-        self._remembered_costs += len(self.single)
-        costs = np.zeros(len(self.single))
-        for column, (level, value) in enumerate(self._names[state]):
-            meeting = np.frombuffer(self._meeting[column][value], np.uint8)[self._values[column]]
-            costs += self._node_costs[column][np.maximum(meeting, level), self._values[column]]
-        found = costs.tolist() if state != EMPTY else [self.cost[one] for one in self.single]
-        self.known_costs[state] = found
-        return found
-
-    def joint_cost(self, one: int, other: int) -> float:
-        """Return the cost of two groups that are joined."""
-        cost = self._joint.get((one, other))
-        if cost is None:
-            if len(self._joint) > KEPT:
-                self._joint.clear()
-            cost = 0.0
-            nodes = zip(self._names[one], self._names[other], strict=True)
-            for column, ((level, value), (higher, node)) in enumerate(nodes):
-                both = max(level, higher, self._meeting[column][value][node])
-                cost += float(self._node_costs[column][both, value])
-            self._joint[one, other] = cost
-        return cost
-
-
-def _nodes_and_costs(
-    rows: RecodedRows, column: int, values: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the first value of the node of each value, and its cost, up to the level on which all are in one node."""
-    nodes, costs = [], []
-    for start in rows.start[column]:
-        _, first, node = np.unique(rows.node[start + values], return_index=True, return_inverse=True)
-        nodes.append(first[node.ravel()])
-        costs.append(rows.cost[start + values])
-        if len(first) == 1:
-            break
-    return np.array(nodes), np.array(costs)
-
-
-def _meeting_levels(nodes: NDArray[np.int64]) -> list[bytes]:
-    """Return the lowest level on which each value has the same node as each other one."""
-    apart = [level[:, None] != level[None, :] for level in nodes]
-    return [row.tobytes() for row in np.sum(apart, axis=0, dtype=np.uint8)]
 
 
 class LocalSteps:
@@ -145,12 +30,17 @@ class LocalSteps:
 
     def __init__(self, rows: RecodedRows) -> None:
         self._rows, self._k = rows, rows.k
-        self._states = States(rows)
+        views: dict[str, Any] = {"model": rows.model.data, "above": rows.above.data}  # their elements are read faster
+        self._views = rows._replace(**views)
         self._people = [] if rows.people is None else rows.people.tolist()
         self._sensitive = rows.sensitive.T.tolist()
         self._is_checked = bool(self._people or self._sensitive)
         self._distinct = [_distinct_only(model) for model in rows.model.tolist()]
         self._diverse: list[dict[tuple[int, ...], bool]] = [{} for _ in self._sensitive]
+
+    @cached_property
+    def _states(self) -> States:
+        return States(self._rows)
 
     def improve_once(
         self,
@@ -270,7 +160,7 @@ class LocalSteps:
                 if len(self._diverse[column]) > KEPT:
                     self._diverse[column].clear()
                 counts = np.bincount(values, minlength=self._rows.model.shape[1] - SHARES)
-                known = bool(diverse.plain(self._rows, column, counts, len(values)))
+                known = bool(diverse.plain(self._views, column, counts.data, len(values)))
                 self._diverse[column][values] = known
             if not known:
                 return False
@@ -291,7 +181,7 @@ class LocalSteps:
             old = size * costs[mine]
             for mate in order[max(0, place - window) : place + window + 1]:
                 other = of[mate]
-                if other == group or other == chosen:
+                if other in (group, chosen):
                     continue
                 more, theirs = sizes[other], state[other]
                 added = (size + more) * joint_cost(mine, theirs) - old - more * costs[theirs]
@@ -327,7 +217,7 @@ class LocalSteps:
             best, chosen, partner, last = allowed - LEAST, -1, -1, group
             for mate in order[max(0, place - window) : place + window + 1]:
                 other = of[mate]
-                if other == group or other == last:
+                if other in (group, last):
                     continue
                 last, more, theirs = other, sizes[other], state[other]
                 before = more * costs[theirs]
@@ -369,7 +259,7 @@ class LocalSteps:
         last, best, chosen = group, most, -1
         for mate in near:
             other = of[mate]
-            if other == group or other == last:
+            if other in (group, last):
                 continue
             last, theirs = other, state[other]
             cost = costs[theirs]
@@ -403,7 +293,7 @@ class LocalSteps:
             for mate in near:
                 other = of[mate]
                 more, theirs = sizes[other], state[other]
-                if other == group or other == target or more <= self._k or (more > large and is_generalized[theirs]):
+                if other in (group, target) or more <= self._k or (more > large and is_generalized[theirs]):
                     continue
                 if pair_costs[profile_of[mate]] >= (best - moved) / size:
                     continue  # no group of these two costs less

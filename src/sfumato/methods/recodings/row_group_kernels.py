@@ -6,7 +6,7 @@ A group costs rows × Σ_j cost of the lowest node of tree j that covers its row
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +60,11 @@ class LinkedGroups(NamedTuple):
 
     @property
     def of(self) -> NDArray[np.int64]:
-        return self.row[GROUP]
+        return np.asarray(self.row[GROUP])
 
     @property
     def size(self) -> NDArray[np.int64]:
-        return self.slot[SIZE]
+        return np.asarray(self.slot[SIZE])
 
 
 @jit(forceinline=True, allocates=False)
@@ -201,7 +201,9 @@ def diverse(rows, column, counts, total):
         if distinct < l or (kind == 1.0 and math.exp(entropy) < l * (1.0 - 1e-12)):
             return False
         if kind == 2.0:
-            ranked, places, rest = counts * 1.0, np.arange(len(counts)), 0.0  # as elsewhere, so that sort is one kernel
+            ranked, places, rest = np.empty(len(counts)), np.empty(len(counts), dtype=np.int64), 0.0
+            for place in range(len(counts)):  # as elsewhere, so that sort is one kernel
+                ranked[place], places[place] = counts[place], place
             sort(ranked, places)
             for place in range(len(ranked) - int(l) + 1):
                 rest += ranked[place]
@@ -221,16 +223,18 @@ def distance(rows, column, counts, total, ordered):
             found += abs(gap)
             seen += rows.model[column, SHARES + value] > 0.0
         return found / max(1, seen - 1)
-    extra, below = np.empty(values), np.arange(values)
+    extra, more, less = np.empty(values), np.empty(values), np.empty(values)
+    below, done = np.empty(values, dtype=np.int64), np.empty(values, dtype=np.int64)
     for value in range(values):
-        extra[value] = counts[value] / total - rows.model[column, SHARES + value]
+        extra[value], below[value] = counts[value] / total - rows.model[column, SHARES + value], value
     found, top = 0.0, int(rows.model[column, HEIGHT]) - 1
     for level in range(1, top + 1):
-        more, less, done = np.zeros(values), np.zeros(values), np.zeros(values, dtype=np.bool_)
+        for node in range(values):
+            more[node], less[node], done[node] = 0.0, 0.0, 0
         for value in range(values):
             if done[below[value]]:
                 continue
-            done[below[value]] = True
+            done[below[value]] = 1
             parent, amount = rows.above[column, level, value], extra[below[value]]
             if amount > 0.0:
                 more[parent] += amount
@@ -252,7 +256,7 @@ def is_checked(rows):
 @jit
 def enough_people(rows, groups, group, without, extra):
     """Return whether a group without one row and with an extra one (−1: none) is that of at least k people."""
-    found, count, row = np.empty(rows.k, np.int32), 0, groups.slot[FIRST, group] if extra < 0 else extra
+    found, count, row = np.empty(rows.k, dtype=np.int64), 0, groups.slot[FIRST, group] if extra < 0 else extra
     while row >= 0:
         if row != without:
             person, place = rows.cells[row, -1], 0
@@ -272,10 +276,14 @@ def complete(rows, groups, group, without, extra):
     """Return whether a group without one row and with an extra one (−1: none) may be released."""
     if groups.slot[SIZE, group] - (without >= 0) + (extra >= 0) < rows.k:
         return False
-    if rows.cells.shape[1] > len(rows.start) + len(rows.model) and not enough_people(rows, groups, group, without, extra):
+    if rows.cells.shape[1] > len(rows.start) + len(rows.model) and not enough_people(
+        rows, groups, group, without, extra
+    ):
         return False
     for column in range(len(rows.model)):
-        counts, total, row = np.zeros(rows.model.shape[1] - SHARES, np.int64), 0, groups.slot[FIRST, group]
+        counts, total, row = np.empty(rows.model.shape[1] - SHARES, dtype=np.int64), 0, groups.slot[FIRST, group]
+        for value in range(len(counts)):
+            counts[value] = 0
         while row >= 0:
             if row != without:
                 counts[rows.cells[row, len(rows.start) + column]] += 1
@@ -300,3 +308,125 @@ def join(rows, groups, group, other):
         groups.slot[SIZE, group] -= 1
         put_in(rows, groups, row, other)
     groups.cost[group] = 0.0
+
+
+# What these kernels find, remembered: for tables that are too small to compile them.
+
+KEPT = 500_000  # results of one kind that are remembered before they are forgotten
+EMPTY = 0  # the state of a group without rows
+
+Node = tuple[int, int]  # level, and the first value of the node
+
+
+class States:
+    """The lowest nodes that cover rows of a table, numbered as they are found; equal rows have the same *profile*."""
+
+    def __init__(self, rows: RecodedRows) -> None:
+        distinct, profiles = np.unique(rows.values, axis=0, return_inverse=True)
+        self.profile_of: list[int] = profiles.ravel().tolist()
+        coded: list[Any] = [np.unique(column, return_inverse=True) for column in distinct.T]
+        self._values = [places.ravel() for _, places in coded]
+        self._profiles: list[list[int]] = np.column_stack(self._values).tolist()
+        trees = [_nodes_and_costs(rows, column, values) for column, (values, _) in enumerate(coded)]
+        self._node_places, self._node_costs = [nodes for nodes, _ in trees], [costs for _, costs in trees]
+        self._nodes = [nodes.tolist() for nodes in self._node_places]
+        self._names: list[tuple[Node, ...]] = [()]
+        self._numbers: dict[tuple[Node, ...], int] = {(): EMPTY}
+        self._found: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.known_costs: list[list[float] | None] = [None]  # of each state, what costs_with returned
+        self._joint: dict[tuple[int, int], float] = {}
+        self._remembered = self._remembered_costs = 0
+        self.next: list[dict[int, int]] = [{}]  # state after a row with a profile has joined, where it was looked up
+        self.cost, self.is_generalized = [0.0], [False]
+        self.levels: list[tuple[int, ...]] = [(0,) * len(coded)]
+        self.single = [self.add(EMPTY, profile) for profile in range(len(distinct))]  # state of one row
+
+    def add(self, state: int, profile: int) -> int:
+        """Return the state after a row has joined, and remember it."""
+        if self._remembered >= KEPT:
+            for known in self.next:
+                known.clear()
+            self._remembered = 0
+        self._remembered += 1
+        values = self._profiles[profile]
+        name = []
+        for column, (level, value) in enumerate(self._names[state] or ((0, one) for one in values)):
+            higher = self._meeting_level(column, level, value, values[column])
+            name.append((higher, self._nodes[column][higher][value]))
+        found = self.next[state][profile] = self._number(tuple(name))
+        return found
+
+    def _meeting_level(self, column: int, level: int, one: int, other: int) -> int:
+        nodes = self._nodes[column]
+        while nodes[level][one] != nodes[level][other]:
+            level += 1
+        return level
+
+    def of(self, profile: int, levels: tuple[int, ...]) -> int:
+        """Return the state whose nodes are on these levels and cover a row."""
+        state = self._found.get((profile, levels))
+        if state is None:
+            values = self._profiles[profile]
+            nodes = ((level, self._nodes[column][level][values[column]]) for column, level in enumerate(levels))
+            state = self._found[profile, levels] = self._number(tuple(nodes))
+        return state
+
+    def _number(self, name: tuple[Node, ...]) -> int:
+        state = self._numbers.setdefault(name, len(self._names))
+        if state == len(self._names):
+            cost = 0.0
+            for costs, (level, node) in zip(self._node_costs, name, strict=True):
+                cost += float(costs[level, node])
+            self._names.append(name)
+            self.next.append({})
+            self.known_costs.append(None)
+            self.cost.append(cost)
+            self.levels.append(tuple(level for level, _ in name))
+            self.is_generalized.append(max(self.levels[-1]) > 0)
+        return state
+
+    def costs_with(self, state: int) -> list[float]:
+        """Return the cost of the state after a row of each profile has joined, and remember it."""
+        known = self.known_costs[state]
+        if known is not None:
+            return known
+        if self._remembered_costs > KEPT:
+            self.known_costs[:] = [None] * len(self.known_costs)
+            self._remembered_costs = 0
+        self._remembered_costs += len(self.single)
+        costs = np.zeros(len(self.single))
+        for column, (level, value) in enumerate(self._names[state]):
+            nodes = self._node_places[column]
+            meeting = np.sum(nodes != nodes[:, [value]], axis=0)[self._values[column]]
+            costs += self._node_costs[column][np.maximum(meeting, level), self._values[column]]
+        found = costs.tolist() if state != EMPTY else [self.cost[one] for one in self.single]
+        self.known_costs[state] = found
+        return found
+
+    def joint_cost(self, one: int, other: int) -> float:
+        """Return the cost of two groups that are joined."""
+        cost = self._joint.get((one, other))
+        if cost is None:
+            if len(self._joint) > KEPT:
+                self._joint.clear()
+            cost = 0.0
+            nodes = zip(self._names[one], self._names[other], strict=True)
+            for column, ((level, value), (higher, node)) in enumerate(nodes):
+                both = self._meeting_level(column, max(level, higher), value, node)
+                cost += float(self._node_costs[column][both, value])
+            self._joint[one, other] = cost
+        return cost
+
+
+def _nodes_and_costs(
+    rows: RecodedRows, column: int, values: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the first value of the node of each value, and its cost, up to the level on which all are in one node."""
+    nodes, costs = [], []
+    for start in rows.start[column]:
+        _, first, node = np.unique(rows.node[start + values], return_index=True, return_inverse=True)
+        nodes.append(first[node.ravel()])
+        costs.append(rows.cost[start + values])
+        if len(first) == 1:
+            break
+    return np.array(nodes), np.array(costs)
