@@ -30,7 +30,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -53,7 +53,6 @@ def jit(
     seconds: float = 2.0,
     plain: Callable[..., Any] | None = None,
     allocates: bool = True,
-    views: bool = False,
     **options: Any,
 ) -> Any:
     """Make a kernel of a function over arrays, numbers and named tuples of them.
@@ -62,14 +61,12 @@ def jit(
     number of array elements. A kernel may take ``seconds`` as Python in one process, about as long as compiling it
     takes. ``plain`` is a version that is faster as Python and gives the same numbers. A kernel that makes
     no arrays, and calls none that returns one, says ``allocates=False``: references to the arrays that it is given are
-    then not counted, which takes half of the time of small loops. A kernel that only reads and writes single elements
-    of the arrays that Python gives it says ``views=True``: as Python it gets memory views, whose elements are numbers
-    of Python, which takes half of the time. Other options are those of ``numba.njit``: ``forceinline=True`` suits small
-    functions that inner loops call.
+    then not counted, which takes half of the time of small loops. Other options are those of ``numba.njit``:
+    ``forceinline=True`` suits small functions that inner loops call.
     """
 
     def kernel(given: Callable[..., Any]) -> LoopKernel:
-        return LoopKernel(given, plain or given, work or count_elements, seconds, allocates, views, options)
+        return LoopKernel(given, plain or given, work or count_elements, seconds, allocates, options)
 
     return kernel if function is None else kernel(function)
 
@@ -84,12 +81,11 @@ class LoopKernel:
         work: Callable[..., float],
         seconds: float,
         allocates: bool,
-        views: bool,
         options: dict[str, Any],
     ) -> None:
         update_wrapper(self, function)
         self.py_func, self.as_python, self._work = function, plain, work
-        self._allocates, self._views, self._given = allocates, views, options
+        self._allocates, self._given = allocates, options
         self._allowed, self._is_compiled = 1e6 * seconds, False
         self._left = self._allowed  # microseconds that it may still take as Python
 
@@ -97,9 +93,16 @@ class LoopKernel:
         return self.py_func.__qualname__  # pickled by its name, like a function
 
     def __call__(self, *arguments: Any) -> Any:
+        return self._call(None, *arguments)
+
+    def or_plain(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return this kernel with another function in the place of its Python: one that remembers what it found."""
+        return partial(self._call, plain)
+
+    def _call(self, plain: Callable[..., Any] | None, *arguments: Any) -> Any:
         if self._is_plain(arguments):
             with np.errstate(all="ignore"):  # hashes overflow on purpose, and compiled code does not warn either
-                return self.plain(*(map(_view, arguments) if self._views else arguments))
+                return (plain or self.plain)(*arguments)
         self._is_compiled = True
         return self.compiled(*arguments)
 
@@ -313,13 +316,6 @@ def _plain_module(name: str) -> dict[str, Any]:
 def _with_names(function: Callable[..., Any], names: dict[str, Any]) -> Callable[..., Any]:
     """Return a function that finds its global names here; one of NumPy needs none."""
     return FunctionType(function.__code__, names) if isinstance(function, FunctionType) else function
-
-
-def _view(argument: Any) -> Any:
-    """Return an array, or the arrays of a named tuple, as memory views."""
-    if isinstance(argument, np.ndarray):
-        return argument.data
-    return type(argument)(*map(_view, argument)) if isinstance(argument, tuple) else argument
 
 
 _one_thread = threading.RLock()

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.methods.recodings import local_kernels as kernel
+from sfumato.methods.recodings import local_python
 from sfumato.methods.recodings import row_group_kernels as lists
 
 LEVELS = 3  # a value v of 0 … 7: itself, v // 2, v // 4, the root
@@ -20,31 +21,29 @@ def rows_of(values: np.ndarray, k: int, sensitive: np.ndarray | None = None, mod
     columns = values.shape[1]
     nodes = [np.arange(8) >> level for level in range(LEVELS)] + [np.zeros(8, np.int64)]
     costs = [np.full(8, cost) for cost in (0.0, 1.0, 3.0, 7.0)]
-    codes = np.zeros((len(values), 0)) if sensitive is None else sensitive[:, None]
+    start = np.arange(columns * 4, dtype=np.int64).reshape(columns, 4) * 8
+    nodes, costs = np.concatenate(nodes * columns).astype(np.int32), np.concatenate(costs * columns)
+    if sensitive is None:
+        return lists.RecodedRows(
+            values.astype(np.int32), start, nodes, costs, k, np.zeros((0, 6)), np.zeros((0, 3, 4), np.int32)
+        )
+    shares = np.bincount(sensitive, minlength=4) / len(sensitive)
     return lists.RecodedRows(
-        values=values.astype(np.int32),
-        start=np.arange(columns * 4, dtype=np.int64).reshape(columns, 4) * 8,
-        node=np.concatenate(nodes * columns).astype(np.int32),
-        cost=np.concatenate(costs * columns),
+        cells=np.column_stack([values, sensitive]).astype(np.int32),
+        start=start,
+        node=nodes,
+        cost=costs,
         k=k,
-        sensitive=codes.astype(np.int32),
-        model=np.array([model]) if sensitive is not None else np.zeros((0, 5)),
-        share=np.array([np.bincount(sensitive, minlength=4) / len(sensitive)])
-        if sensitive is not None
-        else np.zeros((0, 4)),
-        above=np.array([[range(4), [0, 0, 1, 1], [0] * 4]], dtype=np.int32).repeat(codes.shape[1], axis=0),
-        height=np.full(codes.shape[1], 3),
+        model=np.array([[*model, 3.0, *shares]]),
+        above=np.array([[range(4), [0, 0, 1, 1], [0] * 4]], dtype=np.int32),
     )
 
 
 def groups_of(rows: lists.RecodedRows, labels: np.ndarray) -> lists.LinkedGroups:
     count, total = int(labels.max()) + 1, len(labels)
     groups = lists.LinkedGroups(
-        of=labels.copy(),
-        after=np.full(total, -1),
-        before=np.full(total, -1),
-        first=np.full(count, -1),
-        size=np.zeros(count, dtype=np.int64),
+        row=np.stack([labels, np.full(total, -1), np.full(total, -1)]),
+        slot=np.stack([np.full(count, -1), np.zeros(count, dtype=np.int64)]),
         level=np.zeros((count, rows.values.shape[1]), dtype=np.int64),
         cost=np.zeros(count),
     )
@@ -65,12 +64,12 @@ def slow_cost(values: np.ndarray) -> float:
 def check(rows: lists.RecodedRows, groups: lists.LinkedGroups, *, at_least: int = 0) -> float:
     """Lists, sizes and costs are right; return the whole cost."""
     whole, seen = 0.0, 0
-    for group in range(len(groups.first)):
-        members, row = [], int(groups.first[group])
+    for group in range(len(groups.cost)):
+        members, row = [], int(groups.slot[lists.FIRST, group])
         while row >= 0:
             assert groups.of[row] == group
             members.append(row)
-            row = int(groups.after[row])
+            row = int(groups.row[lists.AFTER, row])
         assert len(members) == groups.size[group]
         seen += len(members)
         if members:
@@ -90,7 +89,7 @@ def tables(least: int):
 def test_every_step_keeps_k_and_saves_what_it_says(values, k, chance):
     rows, numbers = rows_of(values, k), np.random.default_rng(chance.randrange(10**6))
     groups = groups_of(rows, np.unique(values, axis=0, return_inverse=True)[1].ravel())
-    is_complete = np.zeros(len(groups.first), dtype=bool)
+    is_complete = np.zeros(len(groups.cost), dtype=bool)
     while ((groups.size > 0) & ~is_complete).any():
         kernel.merge_incomplete(rows, groups, is_complete, numbers.permutation(len(values)), len(values), np.inf)
     cost = check(rows, groups, at_least=k)
@@ -191,3 +190,47 @@ def test_a_group_without_diversity_is_not_complete():
     assert not lists.complete(rows, groups, 0, -1, -1)
     assert lists.complete(rows, groups, 1, -1, -1)
     assert lists.complete(rows, groups, 0, 0, 3), "with the row that differs it is"
+
+
+MODELS = [None, (2.0, 0.0, 3.0, 1.0, 0.0), (2.0, 2.0, 3.0, 0.6, 1.0), (1.5, 1.0, 3.0, 0.7, 0.0)]
+
+
+@settings(max_examples=10, deadline=None)
+@given(tables(6), st.integers(1, 3), st.sampled_from(MODELS), st.booleans(), st.randoms(use_true_random=False))
+def test_steps_that_remember_costs_do_what_the_kernels_do(values, k, model, has_people, chance):
+    numbers = np.random.default_rng(chance.randrange(10**6))
+    codes = None if model is None else numbers.integers(0, 4, len(values))
+    rows = rows_of(values, k, codes, () if model is None else model)
+    if has_people:
+        people = numbers.integers(0, len(values), len(values))
+        rows = rows._replace(cells=np.column_stack([rows.cells, people]).astype(np.int32))
+    groups = groups_of(rows, np.unique(values, axis=0, return_inverse=True)[1].ravel())
+    is_complete = np.zeros(len(groups.cost), dtype=bool)
+    twin, twin_complete = lists.LinkedGroups(*map(np.copy, groups)), is_complete.copy()
+    steps = local_python.LocalSteps(rows)
+    for limit, is_merging in ((0.5, True), (3.0, True), (np.inf, True), (1.7, False), (0.3, False), (0.0, False)):
+        order = numbers.permutation(len(values))
+        joined = steps.improve_once(rows, groups, is_complete, order, 6, limit, is_merging)
+        assert joined == kernel.improve_once.plain(rows, twin, twin_complete, order, 6, limit, is_merging)
+        assert (groups.row == twin.row).all()
+        assert (groups.slot == twin.slot).all()
+        assert (is_complete == twin_complete).all()
+        used = groups.size > 0  # the levels of empty groups mean nothing
+        assert (groups.level[used] == twin.level[used]).all()
+        assert (groups.cost[used] == twin.cost[used]).all()
+        if is_merging and not is_complete[used].all() and limit == np.inf:
+            return  # not even all rows together keep the promises
+
+
+def test_what_was_forgotten_is_found_again(monkeypatch):
+    """A small memory gives the same groups."""
+    monkeypatch.setattr(lists, "KEPT", 3)
+    test_steps_that_remember_costs_do_what_the_kernels_do()
+
+
+def test_a_cost_that_is_not_added_up_is_above_the_limit():
+    """A part of a sum that is above the limit by rounding only is not returned for the whole of it."""
+    rows = rows_of(np.array([[0, 0], [1, 7]]), 1)
+    groups = groups_of(rows, np.array([0, 1]))
+    assert lists.cost_with(rows, groups, 0, 1, np.nextafter(1.0, 0.0)) == 8.0
+    assert lists.cost_with(rows, groups, 0, 1, 0.9) == 1.0, "ended early"

@@ -33,7 +33,7 @@ METHODS = [
 PROGRAM = """
 import sys, numpy as np, sfumato as sf
 numbers = np.random.default_rng(0).normal(size=(200, 3))
-sf.Boxes(k=5).release({name: column for name, column in zip("abc", numbers.T)}, seed=1)
+sf.{}.release({{name: column for name, column in zip("abc", numbers.T)}}, seed=1)
 print("numba" in sys.modules)
 """
 
@@ -71,9 +71,11 @@ def test_a_release_is_the_same(method, monkeypatch):
     assert plain == compiled
 
 
-def test_a_small_table_needs_no_compiler(tmp_path):
+@pytest.mark.parametrize("method", ["Boxes(k=5)", "Suppress(k=5)", 'Recode(k=5, kind="local")'])
+def test_a_small_table_needs_no_compiler(method, tmp_path):
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
-    ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True)
+    program = [sys.executable, "-c", PROGRAM.format(method)]
+    ended = subprocess.run(program, env=environment, check=True, capture_output=True, text=True)
     assert ended.stdout == "False\n"
 
 
@@ -102,3 +104,7 @@ def test_a_kernel_is_compiled_when_there_is_much_to_do():
         assert count._is_compiled
     finally:
         del globals_of["count"]
+
+
+def test_another_function_can_stand_in_for_the_python_of_a_kernel():
+    assert jit.jit(len).or_plain(lambda numbers: -1)(np.zeros(3)) == -1

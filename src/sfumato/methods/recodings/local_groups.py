@@ -9,7 +9,8 @@ random level, and compares neighbours only. So the work of a round grows with th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,20 +53,26 @@ def local_groups(
     its first round, in which kernels may have to be compiled.
     """
     from sfumato.methods.recodings import local_kernels as kernel
+    from sfumato.methods.recodings.local_python import MOST_ROWS, LocalSteps
 
-    rows = _rows(columns, costs, rules, sensitive)
-    rows = rows if people is None else rows._replace(people=people)
-    kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * rows.values.size)
+    rows = _rows(columns, costs, rules, sensitive, people)
+    improve_once = kernel.improve_once
+    if len(rows.values) <= MOST_ROWS:
+        improve_once = improve_once.or_plain(LocalSteps(rows).improve_once)
+    kernel.improve_once.expect(kernel.ROW_TIME * (MERGING + ROUNDS + COLD) * len(rows.values))
     groups, is_complete = _start(columns, rows)
+    if sensitive or people is not None:
+        is_complete[:] = False
+        improve_once(rows, groups, is_complete, np.zeros(0, np.int64), WINDOW, 0.0, True)
     steps = np.array([of[min(1, len(of) - 1)][one.value_of_row].mean() for of, one in zip(costs, columns, strict=True)])
-    _merge(rows, groups, is_complete, columns, steps, generator)
+    _merge(improve_once, rows, groups, is_complete, columns, steps, generator)
     heat = HEAT * float(groups.size @ groups.cost) / len(rows.values)
-    kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, heat, False)
+    improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, heat, False)
     clock, number, cold = Clock(seconds), 1, 0
     while cold < COLD and not clock.is_over:
         is_cold = number >= ROUNDS or clock.share > HOT_TIME
         allowed = 0.0 if is_cold else heat * (1.0 - number / ROUNDS) ** 2
-        kernel.improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
+        improve_once(rows, groups, is_complete, _order(columns, steps, generator), WINDOW, allowed, False)
         number, cold = number + 1, cold + is_cold
     return np.asarray(groups.level[groups.of])
 
@@ -75,8 +82,9 @@ def _rows(
     costs: Sequence[Sequence[NDArray[np.float64]]],
     rules: GroupRules,
     sensitive: Sequence[SensitiveColumn],
+    people: NDArray[np.int32] | None,
 ) -> RecodedRows:
-    from sfumato.methods.recodings.row_group_kernels import RecodedRows
+    from sfumato.methods.recodings.row_group_kernels import SHARES, RecodedRows
 
     start = np.zeros((len(columns), max(len(column.levels) for column in columns)), dtype=np.int64)
     place = 0
@@ -85,30 +93,31 @@ def _rows(
             start[number, level] = place
             place += column.size
     values = max((len(one.values) for one in sensitive), default=0)
-    model = np.zeros((len(sensitive), 5))
-    share = np.zeros((len(sensitive), values))
+    model = np.zeros((len(sensitive), SHARES + values))
     trees = [_levels(one) for one in sensitive]
     above = np.zeros((len(sensitive), max(map(len, trees), default=0), values), dtype=np.int32)
     for number, one in enumerate(sensitive):
         rule = one.rule
         limit = 1.0 if rule.t is None else rule.t
-        model[number] = (rule.l, L_KINDS[rule.l_kind], rule.c, limit, float(rule.distance == "ordered"))
-        share[number, : len(one.values)] = np.bincount(one.codes, minlength=len(one.values)) / len(one.codes)
+        kind, ordered = L_KINDS[rule.l_kind], float(rule.distance == "ordered")
+        model[number, :SHARES] = (rule.l, kind, rule.c, limit, ordered, len(trees[number]))
+        shares = np.bincount(one.codes, minlength=len(one.values)) / len(one.codes)
+        model[number, SHARES : SHARES + len(shares)] = shares
         for level, nodes in enumerate(trees[number]):
             above[number, level, : len(one.values)] = nodes
+    known = (
+        [column.value_of_row for column in columns],
+        [one.codes for one in sensitive],
+        [] if people is None else [people],
+    )
     return RecodedRows(
-        values=np.column_stack([column.value_of_row for column in columns]).astype(np.int32),
+        cells=np.column_stack([*chain.from_iterable(known)]).astype(np.int32),
         start=start,
         node=np.concatenate([level for column in columns for level in column.levels]).astype(np.int32),
         cost=np.concatenate([level for column in costs for level in column]),
         k=rules.k,
-        sensitive=np.column_stack([one.codes for one in sensitive]).astype(np.int32)
-        if sensitive
-        else np.zeros((len(columns[0].value_of_row), 0), dtype=np.int32),
         model=model,
-        share=share,
         above=above,
-        height=np.array([len(tree) for tree in trees], dtype=np.int64),
     )
 
 
@@ -128,7 +137,6 @@ def _levels(column: SensitiveColumn) -> list[NDArray[np.int64]]:
 
 def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroups, NDArray[np.bool_]]:
     """Return the groups of equal rows, and which of them are complete."""
-    from sfumato.methods.recodings.local_kernels import improve_once
     from sfumato.methods.recodings.row_group_kernels import LinkedGroups
 
     of = JointCounts.of(columns).of_row
@@ -140,24 +148,19 @@ def _start(columns: Sequence[Groupings], rows: RecodedRows) -> tuple[LinkedGroup
     first = np.full(count, -1)
     first[of[order[::-1]]] = order[::-1]
     groups = LinkedGroups(
-        of=of.copy(),
-        after=after,
-        before=before,
-        first=first,
-        size=np.bincount(of),
+        row=np.stack([of, after, before]).astype(np.int64),
+        slot=np.stack([first, np.bincount(of)]).astype(np.int64),
         level=np.zeros((count, len(columns)), dtype=np.int64),
         cost=np.zeros(count),
     )
     for column, start in enumerate(rows.start[:, 0]):  # equal rows are on the lowest level
         groups.cost[:] += rows.cost[start + rows.values[first, column]]
     is_complete = groups.size >= rows.k
-    if rows.sensitive.shape[1] or len(rows.people):
-        is_complete[:] = False
-        improve_once(rows, groups, is_complete, order[:0], WINDOW, 0.0, True)
     return groups, is_complete
 
 
 def _merge(
+    improve_once: Callable[..., int],
     rows: RecodedRows,
     groups: LinkedGroups,
     is_complete: NDArray[np.bool_],
@@ -166,8 +169,6 @@ def _merge(
     generator: np.random.Generator,
 ) -> None:
     """Join incomplete groups until there are none."""
-    from sfumato.methods.recodings import local_kernels as kernel
-
     most = max(rows.cost.max() * rows.values.shape[1], 1e-9)
     window, number = WINDOW, 0
     while bool(((groups.size > 0) & ~is_complete).any()):
@@ -179,7 +180,7 @@ def _merge(
             )
         limit = most * 2.0 ** (0.4 * (number - MERGING)) if number < MERGING else np.inf
         order = _order(columns, steps, generator)
-        joined = kernel.improve_once(rows, groups, is_complete, order, window, limit, True)
+        joined = improve_once(rows, groups, is_complete, order, window, limit, True)
         window = window if joined or number < MERGING else 2 * window
         number += 1
 

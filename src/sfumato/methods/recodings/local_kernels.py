@@ -11,6 +11,10 @@ import numpy as np
 from sfumato.kernels.jit import jit
 from sfumato.kernels.sorting import sort
 from sfumato.methods.recodings.row_group_kernels import (
+    AFTER,
+    FIRST,
+    GROUP,
+    SIZE,
     common_level,
     complete,
     cost_of,
@@ -34,26 +38,26 @@ def merge_incomplete(rows, groups, is_complete, order, window, most):
 
     Return the number of incomplete groups that were joined. With an empty order it only marks the complete groups.
     """
-    for group in range(len(groups.first)):
+    for group in range(len(groups.cost)):
         is_complete[group] = is_complete[group] or complete(rows, groups, group, -1, -1)
     joined, count = 0, len(order)
     for place in range(count):
-        group = groups.of[order[place]]
+        group = groups.row[GROUP, order[place]]
         if is_complete[group]:
             continue
         best, chosen = most, -1
         for near in range(max(0, place - window), min(count, place + window + 1)):
-            other = groups.of[order[near]]
+            other = groups.row[GROUP, order[near]]
             if other in (group, chosen):
                 continue
-            size, more = groups.size[group], groups.size[other]
+            size, more = groups.slot[SIZE, group], groups.slot[SIZE, other]
             cost = joint_cost(rows, groups, group, other)
             added = (size + more) * cost - size * groups.cost[group] - more * groups.cost[other]
             added /= size if is_complete[other] else size + more
             if added <= best:
                 best, chosen = added, other
         if chosen >= 0:
-            if groups.size[chosen] < groups.size[group]:
+            if groups.slot[SIZE, chosen] < groups.slot[SIZE, group]:
                 group, chosen = chosen, group
             join(rows, groups, group, chosen)
             is_complete[chosen] = complete(rows, groups, chosen, -1, -1)
@@ -68,11 +72,11 @@ def pair_cost(rows, one, other, most):
     If it is above ``most``, any number above that is returned.
     """
     cost = 0.0
-    for column in range(rows.values.shape[1]):
+    for column in range(len(rows.start)):
         if cost > most:
             break
-        value = rows.values[one, column]
-        level = common_level(rows, column, 0, value, rows.values[other, column])
+        value = rows.cells[one, column]
+        level = common_level(rows, column, 0, value, rows.cells[other, column])
         cost += node_cost(rows, column, level, value)
     return cost
 
@@ -80,8 +84,8 @@ def pair_cost(rows, one, other, most):
 @jit(forceinline=True, allocates=False)
 def other_row(groups, group, row):
     """Return a row of a group of several rows that is not this one."""
-    first = groups.first[group]
-    return groups.after[first] if first == row else first
+    first = groups.slot[FIRST, group]
+    return groups.row[AFTER, first] if first == row else first
 
 
 @jit(allocates=False)
@@ -94,19 +98,19 @@ def improve(rows, groups, order, window, allowed):
     checked = is_checked(rows)
     for place in range(count):
         row = order[place]
-        group = groups.of[row]
-        size = groups.size[group]
+        group = groups.row[GROUP, row]
+        size = groups.slot[SIZE, group]
         if size > LARGE * rows.k or not is_generalized(groups, group):
             continue
         spare = size > rows.k and (not checked or complete(rows, groups, group, row, -1))
         old, rest = size * groups.cost[group], cost_of(rows, groups, group, row, -1)
         best, chosen, partner, last = allowed - LEAST, -1, -1, group
         for near in range(max(0, place - window), min(count, place + window + 1)):
-            other = groups.of[order[near]]
+            other = groups.row[GROUP, order[near]]
             if other in (group, last):
                 continue
             last = other
-            more, before = groups.size[other], groups.size[other] * groups.cost[other]
+            more, before = groups.slot[SIZE, other], groups.slot[SIZE, other] * groups.cost[other]
             left = (size - 1) * rest - old - before
             if spare and left + (more + 1) * groups.cost[other] < best:  # a group costs no less with the row
                 change = left + (more + 1) * cost_with(rows, groups, other, row, (best - left) / (more + 1))
@@ -141,13 +145,13 @@ def improve(rows, groups, order, window, allowed):
 @jit(allocates=False)
 def cheapest_group(rows, groups, order, place, window, row, most):
     """Return the group near a place that a row can join at the least cost below ``most``, −1 for none, and the cost."""
-    group, best, chosen = groups.of[row], most, -1
+    group, best, chosen = groups.row[GROUP, row], most, -1
     last, checked = group, is_checked(rows)
     for near in range(max(0, place - window), min(len(order), place + window + 1)):
-        other = groups.of[order[near]]
+        other = groups.row[GROUP, order[near]]
         if other in (group, last):
             continue
-        last, more = other, groups.size[other]
+        last, more = other, groups.slot[SIZE, other]
         before = more * groups.cost[other]
         if groups.cost[other] >= best:  # a group costs no less with the row
             continue
@@ -164,8 +168,8 @@ def refill(rows, groups, order, window, allowed):
     checked = is_checked(rows)
     for place in range(count):
         row = order[place]
-        group = groups.of[row]
-        size = groups.size[group]
+        group = groups.row[GROUP, row]
+        size = groups.slot[SIZE, group]
         if size != rows.k or not is_generalized(groups, group):
             continue
         target, moved = cheapest_group(rows, groups, order, place, window, row, np.inf)
@@ -175,8 +179,8 @@ def refill(rows, groups, order, window, allowed):
         best, spare = allowed - LEAST, -1
         for near in range(max(0, place - window), min(count, place + window + 1)):
             mate = order[near]
-            other = groups.of[mate]
-            more = groups.size[other]
+            other = groups.row[GROUP, mate]
+            more = groups.slot[SIZE, other]
             if other in (group, target) or more <= rows.k or (more > LARGE * rows.k and is_generalized(groups, other)):
                 continue
             limit = (best - moved) / size
@@ -206,14 +210,14 @@ def dissolve(rows, groups, order, place_of, window):
     saved, count = 0.0, len(order)
     members = np.empty(4 * rows.k, dtype=np.int64)
     for start in range(count):
-        group = groups.of[order[start]]
-        size = groups.size[group]
-        if not is_generalized(groups, group) or size > 4 * rows.k or groups.first[group] != order[start]:
+        group = groups.row[GROUP, order[start]]
+        size = groups.slot[SIZE, group]
+        if not is_generalized(groups, group) or size > 4 * rows.k or groups.slot[FIRST, group] != order[start]:
             continue
-        row, found = groups.first[group], 0
+        row, found = groups.slot[FIRST, group], 0
         while row >= 0:
             members[found], found = row, found + 1
-            row = groups.after[row]
+            row = groups.row[AFTER, row]
         limit, added, moved = size * groups.cost[group] - LEAST, 0.0, 0
         while moved < found:
             row = members[moved]
@@ -236,12 +240,12 @@ def dissolve(rows, groups, order, place_of, window):
 @jit(allocates=False)
 def far_row(rows, groups, group, row):
     """Return the row of a group that is farthest from one of its rows."""
-    best, chosen, other = -1.0, row, groups.first[group]
+    best, chosen, other = -1.0, row, groups.slot[FIRST, group]
     while other >= 0:
         apart = pair_cost(rows, row, other, np.inf)
         if apart > best:
             best, chosen = apart, other
-        other = groups.after[other]
+        other = groups.row[AFTER, other]
     return chosen
 
 
@@ -252,18 +256,18 @@ def split_large(rows, groups, empty):
     Return the number of splits.
     """
     splits = 0
-    for group in range(len(groups.first)):
-        size = groups.size[group]
+    for group in range(len(groups.cost)):
+        size = groups.slot[SIZE, group]
         if size < 2 * rows.k or not is_generalized(groups, group) or splits == len(empty):
             continue
-        one = far_row(rows, groups, group, groups.first[group])
+        one = far_row(rows, groups, group, groups.slot[FIRST, group])
         two = far_row(rows, groups, group, one)
         members, lean = np.empty(size, dtype=np.int64), np.empty(size)
-        row, found = groups.first[group], 0
+        row, found = groups.slot[FIRST, group], 0
         while row >= 0:
             members[found], lean[found] = row, pair_cost(rows, row, two, np.inf) - pair_cost(rows, row, one, np.inf)
             found += 1
-            row = groups.after[row]
+            row = groups.row[AFTER, row]
         sort(lean, members)
         old, other = size * groups.cost[group], empty[splits]
         best, at = old - LEAST, 0
@@ -282,10 +286,10 @@ def split_large(rows, groups, empty):
     return splits
 
 
-ROW_TIME = 70.0  # microseconds that a row takes for each of its columns, as Python
+ROW_TIME = 40.0  # microseconds that a row takes as Python, in ``local_python``
 
 
-@jit(work=lambda rows, _, __, order, *___: ROW_TIME * len(order) * rows.values.shape[1], seconds=8.0, views=True)
+@jit(work=lambda _, __, ___, order, *____: ROW_TIME * len(order), seconds=5.0)
 def improve_once(rows, groups, is_complete, order, window, allowed, is_merging):
     """Join incomplete groups, or improve complete ones once; a join or move may add a cost of ``allowed``.
 
@@ -299,9 +303,9 @@ def improve_once(rows, groups, is_complete, order, window, allowed, is_merging):
     improve(rows, groups, order, window, allowed)
     refill(rows, groups, order, window, allowed)
     dissolve(rows, groups, order, place_of, window)
-    empty, found = np.empty(len(groups.size), dtype=np.int64), 0
-    for group in range(len(groups.size)):
-        if groups.size[group] == 0:
+    empty, found = np.empty(len(groups.cost), dtype=np.int64), 0
+    for group in range(len(groups.cost)):
+        if groups.slot[SIZE, group] == 0:
             empty[found], found = group, found + 1
     split_large(rows, groups, empty[:found])
     return 0

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.methods.recode.kernels import grouped
+from sfumato.methods.recode.global_recoding import grouped
 from sfumato.methods.recodings.level_search import Clock, Evaluation, descend, search_levels
 
 
