@@ -102,6 +102,24 @@ def object_store() -> Iterator[str]:
 
 
 @contextmanager
+def full_store(address: str, status: int, code: str, limit: Path) -> Iterator[str]:
+    """Yield the address of an object store that passes all on to another one, and gets full.
+
+    It takes as many files as the file ``limit`` says, if there is one, and answers further ones with this error.
+    """
+    port = free_port()
+    program = Path(__file__).with_name("full_store.py")
+    command = [sys.executable, str(program), str(port), address.removeprefix("http://"), str(status), code, str(limit)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait_for(port, running)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait()
+
+
+@contextmanager
 def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
     """Yield a new folder that is a disk of this size; skip the test where none can be mounted."""
     folder.mkdir()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,8 @@ from pyarrow import fs
 import sfumato as sf
 from sfumato.release.read import verify_bundle
 from sfumato.sources import stores
-from tests.parity.servers import mariadb, object_store, postgres, small_disk
-from tests.parity.test_spark_faults import spark
+from tests.parity.servers import full_store, mariadb, object_store, postgres, small_disk
+from tests.parity.test_spark_faults import disturbed, kill_executor, spark
 
 __all__ = ["spark"]  # a fixture: two executors
 
@@ -156,6 +158,11 @@ def engine_of(name: str, request: pytest.FixtureRequest) -> Any:
     )
 
 
+def replace_blocks(engine: Any) -> Any:
+    """Return an engine in blocks with larger ones."""
+    return sf.Spark(engine.spark, block_rows=BLOCKS) if isinstance(engine, sf.Spark) else sf.DuckDB(block_rows=BLOCKS)
+
+
 def release(rows: Path | pa.Table, engine: Any, into: Any) -> None:
     made = sf.Boxes(k=5).release(rows, schema=ROLES, engine=engine, into=into)
     assert made.manifest.rows_out == made.manifest.rows_in
@@ -277,3 +284,94 @@ def test_a_full_disk_leaves_what_was_there(kind, engine, is_first, source, tmp_p
         (disk / "filler").unlink()
         release(source, known, place.again)
         assert place.rows == ROWS and place.others() == []
+
+
+@pytest.mark.parametrize("place", [one for one in PLACES if one != "folder"], indirect=True)
+def test_a_lost_executor_changes_nothing(place, source, tmp_path, spark):
+    """What another executor does again is written once, wherever it goes."""
+    release(people(90), "memory", place.into)
+    mark = tmp_path / "killed"
+    engine = sf.Spark(spark, block_rows=BLOCK)
+    disturbed(kill_executor(mark)).release(source, schema=ROLES, engine=engine, into=place.again)
+    assert mark.exists()
+    assert place.rows == ROWS and place.others() == []
+
+
+@pytest.mark.parametrize("place", ["s3", "postgresql"], indirect=True)
+def test_executors_that_are_lost_again_and_again_leave_the_old_release(place, source, tmp_path, spark):
+    release(people(90), "memory", place.into)
+    always, engine = kill_executor(tmp_path / "killed", always=True), sf.Spark(spark, block_rows=BLOCK)
+    with pytest.raises(sf.SfumatoError, match="executor") as error:
+        disturbed(always).release(source, schema=ROLES, engine=engine, into=place.again)
+    assert not any(town in str(error.value) for town in ("Arles", "Brig", "Cham"))
+    assert place.rows == 90 and place.others() == []
+
+
+MANY = 20_000  # rows of a release that does not fit
+BLOCKS = 5000
+
+
+@contextlib.contextmanager
+def full_server(kind: str, url: str) -> Iterator[Place]:
+    """Yield a place on a server whose disk has space for a small release only."""
+    if kind == "mysql":
+        ((data,),) = query(url, "SELECT @@datadir")
+        name = f"small_{len(list(Path(data).glob('small_*')))}"
+        with small_disk(Path(data) / name, 1000):  # a folder there is a database
+            yield on_server(kind, url.replace("test_rows", name), "")
+        return
+    folder = Path(tempfile.mkdtemp(prefix="small"))
+    folder.chmod(0o755)  # the server runs as another user
+    with small_disk(folder / "disk", 1000) as disk:
+        if os.geteuid() == 0:
+            shutil.chown(disk, "postgres")
+        query(url, f"CREATE TABLESPACE small LOCATION '{disk}'")
+        query(url, "ALTER DATABASE postgres SET default_tablespace = small")
+        try:
+            yield on_server(kind, url, "")
+        finally:
+            query(url, "ALTER DATABASE postgres RESET default_tablespace")
+            query(url, "DROP TABLE IF EXISTS released")
+            query(url, "DROP TABLESPACE small")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_full_disk_of_a_server_leaves_the_old_release(kind, engine, source, tmp_path, request):
+    url, many = request.getfixturevalue(kind), tmp_path / "many.parquet"
+    pq.write_table(people(MANY), many)
+    known = engine_of(engine, request)
+    with full_server(kind, url) as place:
+        release(people(90), known, place.into)
+        with pytest.raises(sf.SfumatoError, match="no space") as error:
+            release(many, known if engine == "memory" else replace_blocks(known), place.again)
+        assert not any(town in str(error.value) for town in ("Arles", "Brig", "Cham"))
+        assert place.rows == 90 and place.others() == []
+        release(source, known, place.again)
+        assert place.rows == ROWS and place.others() == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("status", "code"), [(507, "XMinioStorageFull"), (500, "InternalError")])
+def test_a_store_that_fails_in_the_middle_of_an_upload_leaves_the_old_release(
+    status, code, engine, source, tmp_path, store, request, monkeypatch
+):
+    known, limit = engine_of(engine, request), tmp_path / "limit"
+    with full_store(store, status, code, limit) as address:
+        given = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        for name, value in (given | {"AWS_DEFAULT_REGION": "us-east-1"}).items():
+            monkeypatch.setenv(name, value)
+        place = on_server("s3", address, f"full-{engine}-{status}")
+        release(people(90), known, place.into)
+        limit.write_text("4")  # requests, of which a file takes one or more
+        with pytest.raises(sf.SfumatoError, match="no space" if status == 507 else "error of the store") as error:
+            release(source, known, place.again)
+        assert "4711" not in str(error.value)
+        assert place.rows == 90
+        limit.unlink()
+        there = stores.Store.of(f"{place.into}/versions").files()
+        kept = stores.current_release(stores.Store.of(place.into))
+        assert all(f"/{kept}/" in one.path for one in there)
+        release(source, known, place.again)
+        assert place.rows == ROWS

@@ -40,6 +40,7 @@ def spark():
     settings = {
         "spark.executor.memory": "1g",
         "spark.sql.shuffle.partitions": 3,
+        "spark.task.maxFailures": 2,  # as often as a task is tried, so that what always fails ends soon
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
@@ -87,6 +88,19 @@ def disturbed(disturbance: Disturbance) -> sf.Boxes:
     return DisturbedBoxes(k=5)
 
 
+def kill_executor(mark: Path, *, always: bool = False) -> Disturbance:
+    """Return a disturbance that ends the executor it is called on, only once or always; the mark tells that it did."""
+
+    def kill(number: int) -> None:
+        executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")")[1].split()[1])
+        assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
+        if always or not mark.exists():
+            mark.touch()
+            os.kill(executor, signal.SIGKILL)
+
+    return kill
+
+
 def release_in_memory(into: Path) -> dict[str, bytes]:
     """Make a small release that a failure must leave as it is, and return its files."""
     sf.Boxes(k=5).release({"x": np.arange(20.0)}, schema={"x": "quasi"}, into=into)
@@ -101,15 +115,7 @@ class TestRepeatedTasks:
     def test_a_killed_executor_changes_nothing(self, spark, frame, undisturbed, tmp_path):
         (tmp_path / "marks").mkdir()
         mark = tmp_path / "marks" / "killed"
-
-        def kill(number: int) -> None:
-            executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")")[1].split()[1])
-            assert "CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_text()
-            if not mark.exists():
-                mark.touch()
-                os.kill(executor, signal.SIGKILL)
-
-        found = released(spark, frame, tmp_path / "out", disturbed(kill))
+        found = released(spark, frame, tmp_path / "out", disturbed(kill_executor(mark)))
         assert mark.exists()
         assert canonical(found.table.arrow) == undisturbed
         assert sorted(path.name for path in tmp_path.iterdir()) == ["marks", "out"]

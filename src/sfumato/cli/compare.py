@@ -51,7 +51,6 @@ def compare(
     from sfumato.comparison import compare as comparing
     from sfumato.comparison.attempts import trials_of
     from sfumato.comparison.compare import REPORT, require_folder
-    from sfumato.job.assess import SAMPLED
     from sfumato.job.inspect import open_for_inspection
 
     chosen = None if methods is None else list(split_names(methods))
@@ -59,8 +58,7 @@ def compare(
     options.require_language(language)
     require_folder(out)
     with open_for_inspection(options.job_of(file, reading, place, engine, schema=roles.given)) as opened:
-        fitted = opened.fitted(SAMPLED if opened.table is None else opened.table.rows)
-        rows = opened.survey.rows
+        fitted, rows = opened.part, opened.survey.rows
     options.say_roles(fitted.schema)
     if fitted.table.rows < rows:
         console.say(f"· {fitted.table.rows:,} random rows of {rows:,} are compared")

@@ -59,12 +59,14 @@ def estimate(
         metavar="midpoints|likelihood",
         help="Take the value from midpoints or, for one column, from a likely distribution of it in its boxes.",
     ),
+    memory: str | None = options.BUNDLE_MEMORY,
     json: bool = options.JSON,
 ) -> None:
     """Estimate statistics of the original from a release.
 
     Each estimate has an interval that is guaranteed to contain the true value. The original is not needed. From columns
-    altered by noise, pram or synthesize the statistic is recovered, with a standard error and no guarantee.
+    altered by noise, pram or synthesize the statistic is recovered, with a standard error and no guarantee. No engine
+    is needed: a release of any size is read from its files on this machine, part by part.
 
     Example: sfumato estimate out "corr(age, income)" "mean(income | sex = f)"
     """
@@ -83,7 +85,7 @@ def estimate(
         raise OptionError("--importance and --accuracy need --joint.", fix="add --joint --wide-boxes fuzzy")
     if joint and wide_boxes == "keep":
         raise OptionError("--joint needs --wide-boxes dismiss or --wide-boxes fuzzy.", found="--wide-boxes keep")
-    read = read_one_table(release)
+    read = read_one_table(release, memory=memory)
     if read.manifest is None and not any(is_interval(name, read.table.kinds) for name in read.names):
         console.say(
             f"warning: {release} has neither a manifest nor ranges (x_low, x_high), so these are statistics of its own "
@@ -154,21 +156,22 @@ def _domain(text: str) -> tuple[str, tuple[str, str]]:
 def verify(
     *,
     folder: str = typer.Argument(..., metavar="DIR", help="Folder of a release."),
+    memory: str | None = options.BUNDLE_MEMORY,
     json: bool = options.JSON,
 ) -> None:
     """Verify a release that was written or received.
 
     Compares every file with its checksum and recounts every promise on the released rows. Promises that need the
     original were verified when the release was made, and are listed as such. A checksum is no signature: what reports
-    and codebooks say is not recounted. Ends with 1 if a promise does not hold,
-    and with 3 if a file was changed.
+    and codebooks say is not recounted. No engine is needed: a release of any size is recounted on this machine, part by
+    part. Ends with 1 if a promise does not hold, and with 3 if a file was changed.
 
     Example: sfumato verify out
     """
     from sfumato.release.read import verify_bundle
     from sfumato.report import terminal
 
-    checked = verify_bundle(folder)
+    checked = verify_bundle(folder, memory=memory)
     if json:
         console.show_json(checked)
     else:
@@ -184,7 +187,8 @@ def compose(
     """Measure what several releases of the same people tell together.
 
     An intruder links rows by the columns that all releases show as they are, and counts who shares a person's groups in
-    all of them. The exit code is 1 if that are fewer people than the releases promise.
+    all of them. The exit code is 1 if that are fewer people than the releases promise. The tables that they were made
+    of are not read, so no engine is needed.
 
     Example: sfumato compose out-2025 out-2026
     """

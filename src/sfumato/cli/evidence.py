@@ -25,7 +25,8 @@ def evidence(
     """Write what was found about a release, mapped to what the law asks.
 
     One HTML page to print (PDF by the browser) and to sign: GDPR recital 26, the three criteria of WP216, HIPAA,
-    ISO/IEC 27559, EMA policy 0070 and EDPB 01/2025. Every promise is recounted first. It is no legal advice.
+    ISO/IEC 27559, EMA policy 0070 and EDPB 01/2025. Every promise is recounted first. It is no legal advice. The table
+    that the release was made of is not read, so no engine is needed.
 
     Example: sfumato evidence out --recipient "University X" --purpose "study Y" -o evidence.html
     """

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sfumato.cli import console, options
+
+if TYPE_CHECKING:
+    from sfumato.sources.base import Destination
 
 
 @options.with_groups
@@ -20,6 +23,7 @@ def improve(
     seconds: float | None = typer.Option(None, "--seconds", help="Time after which no further change is tried."),
     key: str | None = typer.Option(None, "--key", metavar="FILE", help="Secret key of pseudonyms and shifted dates."),
     language: str = typer.Option("en", "--language", metavar="CODE", help=options.LANGUAGE_HELP),
+    engine: options.EngineOptions,
     reading: options.ReadingOptions,
     seed: int | None = options.SECRET_SEED,
     json: bool = options.JSON,
@@ -28,29 +32,30 @@ def improve(
 
     Changes are tried on held-out people: protect the columns to blame too, a larger k, leave these columns out, draw
     rows from a model. Method, options and roles are those of DIR.toml next to the folder, or else of its manifest.
-    If no change passes, nothing is written and the exit code is 1.
+    If no change passes, nothing is written and the exit code is 1. Of a table that does not fit into memory, changes
+    are tried on random rows, and all rows are released by its engine.
 
     Example: sfumato improve out --table patients.csv -o better
     """
     from sfumato.errors import CannotRelease
+    from sfumato.job.job import Job
     from sfumato.job.request import READING, file_source
     from sfumato.recommendation.improve import improve as find_improvement
-    from sfumato.release.bundle import require_target
 
-    require_target(out)
     options.require_language(language)
+    into = _free_folder(out, language)
     console.say_progress("sfumato")
     console.say_compiling()
     project = _project(release)
     known = project.get("reading") or READING
-    source = file_source(table, reading.given_or_none or known).read()
+    job = Job.of(file_source(table, reading.given_or_none or known), **vars(engine))
     chosen: dict[str, Any] = {name: project[name] for name in ("method", "schema") if name in project}
-    found = find_improvement(release, source, holdout=holdout, seconds=seconds, key=key, seed=seed, **chosen)
+    chosen |= {"engine": job.engine, "into": into}
+    found = find_improvement(release, job.source, holdout=holdout, seconds=seconds, key=key, seed=seed, **chosen)
     if found.release is None:
         for step in found.steps:
             console.say(f"· {step}")
         raise CannotRelease(found.verdict, fix="fewer columns, another method (`sfumato compare`), or no release")
-    found.release.write(out, language=language)
     if json:
         steps = [{**vars(step), "passed": step.passed} for step in found.steps]
         console.show_json({"folder": out, "verdict": found.verdict, "steps": steps, "manifest": found.release.manifest})
@@ -85,6 +90,7 @@ def optimize(
     language: str = typer.Option("en", "--language", metavar="CODE", help=options.LANGUAGE_HELP),
     roles: options.RoleOptions,
     place: options.PlaceOptions,
+    engine: options.EngineOptions,
     reading: options.ReadingOptions,
     seed: int | None = options.SECRET_SEED,
     json: bool = options.JSON,
@@ -92,25 +98,29 @@ def optimize(
     """Search for the method and options that keep most of a table, among those that hold a risk.
 
     Methods race at several strengths on held-out people, and the winner is judged on people whom the search never saw.
-    Then all people are released with it. If nothing holds the risk, nothing is written and the exit code is 1.
+    Then all people are released with it. If nothing holds the risk, nothing is written and the exit code is 1. Of a
+    table that does not fit into memory, random rows are searched, and all rows are released by its engine.
 
     Example: sfumato optimize patients.csv --schema schema.toml -o out --keep "mean(age)" --seconds 120
     """
     from sfumato.errors import CannotRelease
     from sfumato.job.request import split_names
-    from sfumato.recommendation.optimize import RiskLimit
     from sfumato.recommendation.optimize import optimize as search
-    from sfumato.release.bundle import require_target
+    from sfumato.recommendation.records import RiskLimit
 
     RiskLimit.parse(risk)
-    require_target(out)
     options.require_language(language)
-    fitted = options.job_of(file, reading, place, schema=roles.given).fitted
-    options.say_roles(fitted.schema)
+    into = _free_folder(out, language)
+    job = options.job_of(file, reading, place, engine, schema=roles.given)
+    table: Any = job.source
+    if job.engine.in_memory:
+        table = job.fitted
+        options.say_roles(table.schema)
     console.say_compiling()
     given: dict[str, Any] = {"methods": None if methods is None else list(split_names(methods)), "keep": keep}
     found = search(
-        fitted,
+        table,
+        schema=None if job.engine.in_memory else job.schema,
         risk=risk,
         seconds=seconds,
         strengths=strengths,
@@ -120,16 +130,26 @@ def optimize(
         key=key,
         rows_not_people=rows_not_people,
         seed=seed,
+        engine=job.engine,
+        into=into,
         **given,
     )
     if found.release is None:
         raise CannotRelease(found.verdict, fix="more --seconds, another --risk, or fewer columns")
-    found.release.write(out, language=language)
     if json:
         console.show_json({"folder": out, **found.to_plain(), "manifest": found.release.manifest})
     else:
         console.show_text(f"{found.text(language)}\n")
         console.say(f"· written to {out}")
+
+
+def _free_folder(out: str, language: str) -> Destination:
+    """Return the folder that is written to at the end; raise before any work if it cannot be."""
+    from sfumato.release.destination import Folder, folder_of
+
+    into = folder_of(Folder(out, language=language))
+    into.require_free()
+    return into
 
 
 def _say_race(now: Any) -> None:

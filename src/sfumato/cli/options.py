@@ -58,6 +58,12 @@ ENGINE_HELP = "Engine that does the work: auto, memory, duckdb for tables larger
 MEMORY = typer.Option(
     None, "--memory", metavar="SIZE", help="Memory that the process keeps to, e.g. 4GB; for the engine duckdb."
 )
+BUNDLE_MEMORY = typer.Option(
+    None,
+    "--memory",
+    metavar="SIZE",
+    help="Memory for the release, e.g. 4GB; one that needs more is read and counted part by part.",
+)
 MASTER = typer.Option(
     None, "--master", metavar="URL", help="Cluster of the engine spark, e.g. spark://host:7077 or 'local[4]'."
 )

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.records import KEPT, ComparedMethod
-from sfumato.errors import OptionError, SfumatoError
+from sfumato.errors import CannotRelease, OptionError, SfumatoError
+from sfumato.job.inspect import open_for_inspection
 from sfumato.job.job import AssessmentWishes, Job
 from sfumato.job.release import make_release
 from sfumato.measures.assess import ComparisonOptions, split_holdout
@@ -37,6 +38,7 @@ from sfumato.schema.schema import FittedTable
 from sfumato.table.groups import row_keys
 
 if TYPE_CHECKING:
+    from sfumato.release.assessment import Assessment
     from sfumato.report.usefulness import ShownStatistic
     from sfumato.table.table import Table
 
@@ -128,6 +130,57 @@ def _as_given(method: Method) -> Trial:
 
 def _text(name: str, value: object) -> str:
     return f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SearchedTable:
+    """A table of any size, and the rows of it that methods are tried on: all if it is in memory, else a random part."""
+
+    job: Job  # where the table is, and which engine releases it whereto; without a method
+    fitted: FittedTable  # the rows that methods are tried on
+    rows: int  # of the whole table
+
+    @classmethod
+    def open(cls, job: Job) -> SearchedTable:
+        """Read the rows that methods are tried on; raise before any work if no release could be written."""
+        job.engine.require_target(job.destination)
+        with open_for_inspection(job) as opened:
+            searched = cls(job=job, fitted=opened.part, rows=opened.survey.rows)
+        if not job.engine.in_memory and searched.fitted.schema.needs_preparation:
+            raise OptionError(
+                "Pseudonyms and shifted dates are made only in memory.",
+                found=f"engine {job.engine.name!r}",
+                fix="--engine memory (in Python engine='memory')",
+            )
+        return searched
+
+    @property
+    def searched_rows(self) -> int | None:
+        """How many random rows methods are tried on; None: all."""
+        return self.fitted.table.rows if self.fitted.table.rows < self.rows else None
+
+    def can_release(self, method: Method) -> bool:
+        """Whether the engine can release the whole table by a method."""
+        return self.job.engine.in_memory or not method.needs_whole_table
+
+    def require_possible(self, methods: Sequence[Method]) -> None:
+        """Raise unless the engine can release the whole table by one of the methods."""
+        if not any(map(self.can_release, methods)):
+            raise CannotRelease(
+                "This method needs the whole table in memory at once.",
+                found=f"engine {self.job.engine.name!r}, {self.rows:,} rows in parts",
+                fix="the engine 'memory' on a machine with enough memory, or a method that works in blocks",
+            )
+
+    def release(self, trial: Trial, assessment: Assessment | None, **given: Any) -> Release:
+        """Release the whole table as in a trial, with what was measured of the trial."""
+        if self.job.engine.in_memory:
+            table: dict[str, Any] = {"source": trial.fit(self.fitted), "schema": None}
+        else:  # its engine reads all columns, and releases no identifier
+            roles = {**trial.roles, **dict.fromkeys(trial.left_out, Role.IDENTIFIER)}
+            table = {"schema": self.fitted.schema.with_roles(roles)}
+        wishes = None if assessment is None else AssessmentWishes(found=assessment)
+        return make_release(replace(self.job, method=trial.method, assessment=wishes, **table, **given))
 
 
 @dataclass(frozen=True, repr=False)

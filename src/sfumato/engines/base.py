@@ -73,13 +73,16 @@ class Work(Protocol):
 
 
 def without_identifiers(schema: Schema) -> Schema:
-    """Return the schema with the role "other" for all identifiers."""
-    return schema.with_roles(dict.fromkeys(schema.names(Role.IDENTIFIER), Role.OTHER))
+    """Return the schema with the role "other" for all identifiers, also for those that are to be pseudonyms."""
+    plain = (
+        replace(one, role=Role.OTHER, pseudonym=False) if one.role is Role.IDENTIFIER else one for one in schema.columns
+    )
+    return replace(schema, columns=tuple(plain))
 
 
 def others_of(schema: Schema, names: Sequence[str]) -> Schema:
     """Return the schema of these columns, with the role "other"."""
-    return type(schema)(tuple(replace(schema[name], role=Role.OTHER) for name in names))
+    return type(schema)(tuple(replace(schema[name], role=Role.OTHER, pseudonym=False) for name in names))
 
 
 Source = TypeVar("Source", bound=Opened)

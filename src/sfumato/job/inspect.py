@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import OptionError, wrap_memory_errors
+from sfumato.job.assess import SAMPLED
 from sfumato.job.job import Job
 from sfumato.job.people import tell_households
 from sfumato.plan.claims.groups import KAnonymity
@@ -51,6 +52,11 @@ class InspectedTable:
         """Return at most so many rows of the table with their roles, the same random ones each time."""
         rows = self.survey.sample.table if self.table is None else self.table
         return FittedTable(draw_rows(rows, most, Randomness(rows.rows).stream("tested")), self.schema)
+
+    @property
+    def part(self) -> FittedTable:
+        """The rows that methods are tried on: all that are in memory, or random ones of a larger table."""
+        return self.fitted(SAMPLED if self.table is None else self.table.rows)
 
     def household_risk(self) -> Finding | None:
         """Return the risk of households by all quasi-identifiers, if a column has that role and the table is here."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sfumato.plan.plan import Plan
     from sfumato.plan.survey import Survey
     from sfumato.randomness import Randomness
+    from sfumato.release.assessment import Assessment
     from sfumato.release.privacy_budget import PrivacyBudget
     from sfumato.release.release import Release
     from sfumato.schema.pseudonyms import SecretKey
@@ -44,6 +45,7 @@ class AssessmentWishes:
     require: bool = False  # whether nothing is written unless the assessment passes
     earlier: Sequence[Release] = ()  # of the same people, given away before
     measures: Sequence[str] | None = None  # None: all
+    found: Assessment | None = None  # what was measured before, of a trial of this release: nothing is measured again
 
     def __post_init__(self) -> None:
         if self.holdout is not None and self.reference is not None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sfumato.comparison.attempts import HOLDOUT, Split, Trial, attempt, draw_split
-from sfumato.job.release import release as make_release
 from sfumato.methods.base import make_method
 from sfumato.params import strength_of
 from sfumato.schema.columns import Role
@@ -22,7 +21,6 @@ from sfumato.statistics.language import parse
 if TYPE_CHECKING:
     from sfumato.methods.base import Method
     from sfumato.release.assessment import Assessment
-    from sfumato.release.release import Release
     from sfumato.report.distributions import BlamedColumn
     from sfumato.schema.schema import FittedTable, Schema
 
@@ -92,10 +90,9 @@ class HeldOutTrials:
     def _split(self, part: str) -> Split:
         return draw_split(self.fitted, self.holdout, part=part, seed=self.seed, **self.given)
 
-    def release(self, one: Change, part: str) -> Release:
-        """Release all people in this way, with all that is measured of the ``part`` on which it passed."""
-        made = make_release(one.trial.method, one.trial.fit(self.fitted), seed=self.seed, **self.given)
-        return replace(made, assessment=attempt(one.trial, self._split(part)).row.assessment)
+    def assess(self, one: Change, part: str) -> Assessment | None:
+        """Return all that is measured of a release in this way, of the ``part`` on which it passed."""
+        return attempt(one.trial, self._split(part)).row.assessment
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -7,25 +7,27 @@ more often than one. What is released is then made from all rows, in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.comparison.attempts import HOLDOUT, Trial
+from sfumato.comparison.attempts import HOLDOUT, SearchedTable, Trial
 from sfumato.errors import OptionError, RequestError, SfumatoError, wrap_memory_errors
+from sfumato.job.job import Job
 from sfumato.languages import ENGLISH, sentences
 from sfumato.methods.base import make_method, method_class
 from sfumato.params import options_of, plain, require_probability
 from sfumato.recommendation.changes import Change, Found, HeldOutTrials, ImprovementStep, changes, find_passing
+from sfumato.recommendation.records import told_part
 from sfumato.release.read import read_assessed
 from sfumato.release.release import Release
 from sfumato.release.target import linked_tables
 from sfumato.report.distributions import blamed_columns
-from sfumato.schema.schema import FittedTable, Schema
-from sfumato.sources.frames import as_table
+from sfumato.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
     from sfumato.methods.base import Method
     from sfumato.release.manifest import Manifest
 
@@ -44,6 +46,8 @@ class Improvement:
         The release of all rows with the change that passed, or None if no change did.
     ended_early : bool
         Whether the time was over before all changes were tried.
+    searched_rows : int or None
+        Number of random rows on which changes were tried, of a table that is not in memory. None: all.
     verdict : str
         What was found, in one sentence.
 
@@ -57,6 +61,7 @@ class Improvement:
     steps: tuple[ImprovementStep, ...]
     release: Release | None
     ended_early: bool = False
+    searched_rows: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -74,9 +79,9 @@ class Improvement:
     def text(self, language: str = ENGLISH) -> str:
         """Return the steps, one a line, and the verdict; ``language`` is "en" (default), "de" or "fr"."""
         tell = sentences(language).tell
-        return "\n".join(
-            [*(f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)), tell(self.verdict)]
-        )
+        steps = [f"{number}. {tell(str(step))}" for number, step in enumerate(self.steps)]
+        part = [] if self.searched_rows is None else [tell(told_part(self.searched_rows))]
+        return "\n".join([*steps, *part, tell(self.verdict)])
 
     def __repr__(self) -> str:
         return f"Improvement({len(self.steps)} steps; {self.verdict})"
@@ -94,20 +99,23 @@ def improve(
     key: str | Path | None = None,
     rows_not_people: bool = False,
     seed: int | None = None,
+    engine: str | Engine = "auto",
+    into: Any = None,
 ) -> Improvement:
     """Find a change with which a release passes its privacy tests, and release the table with it.
 
     Changes are tried in this order: protect the columns to blame too, with stronger options of the method (a larger k);
     leave these columns out; draw rows from a model. Where the strongest option fails, milder ones are not tried; where
     it passes, the mildest that passes is taken. Each change is released from a part of the rows and tested against the
-    others; one that passes is tested again on people who were drawn anew, and then made from all rows.
+    others; one that passes is tested again on people who were drawn anew, and then made from all rows. Of a table that
+    is not in memory, changes are tried on 20,000 random rows; all rows are then released by its engine.
 
     Parameters
     ----------
     release : Release or path
         The release to improve, or its folder; its manifest tells the method, options and roles.
-    table : Table, path or data frame
-        The original that it was made from.
+    table : Table, path, data frame or Database
+        The original that it was made from; it may be larger than memory.
     method : Method, optional
         The method with its options, if it has some that a manifest does not show. Default: that of the manifest.
     schema : Schema, mapping or path, optional
@@ -124,6 +132,11 @@ def improve(
     seed : int, optional
         Makes the release repeatable, for tests; it is a secret. Default: random numbers from the operating system. The
         people who are held out, and the tests, are the same whenever the table is the same.
+    engine : str or Engine, default "auto"
+        Engine that reads the table and makes the release, such as "memory" or "duckdb". "auto" chooses one that fits
+        the table.
+    into : path or Database, optional
+        Where the release is written to, all or nothing, if a change passes. Default: nothing is written.
 
     Returns
     -------
@@ -147,19 +160,25 @@ def improve(
     _require_improvable(manifest)
     assert manifest is not None
     known = Schema(tuple(one.to_column() for one in manifest.columns)) if schema is None else Schema.of(schema)
-    fitted = FittedTable.of(as_table(table), known)
-    given = {"key": key, "rows_not_people": rows_not_people or bool(manifest.repeated)}
-    trials = HeldOutTrials(fitted=fitted, holdout=holdout, given=given, seed=seed)
     start = Change(trial=Trial(method=method or _method_of(manifest)), change=AS_RELEASED, is_first=True)
-    found = find_passing(
-        trials,
-        start,
-        lambda: changes(start, fitted.schema, blamed_columns(made), fitted.table.rows),
-        told=_told_step(made),
-        seconds=seconds,
+    searched = SearchedTable.open(Job.of(table, schema=known, engine=engine, into=into))
+    searched.require_possible([start.trial.method])
+    fitted = searched.fitted
+    given: dict[str, Any] = {"key": key, "rows_not_people": rows_not_people or bool(manifest.repeated)}
+    trials = HeldOutTrials(fitted=fitted, holdout=holdout, given=given, seed=seed)
+
+    def possible() -> Iterator[list[Change]]:
+        for group in changes(start, fitted.schema, blamed_columns(made), fitted.table.rows):
+            if able := [one for one in group if searched.can_release(one.trial.method)]:
+                yield able
+
+    found = find_passing(trials, start, possible, told=_told_step(made), seconds=seconds)
+    better = None
+    if (chosen := found.candidate) is not None:
+        better = searched.release(chosen.trial, trials.assess(chosen, found.part), seed=seed, **given)
+    return Improvement(
+        steps=found.steps, release=better, ended_early=found.ended_early, searched_rows=searched.searched_rows
     )
-    better = None if found.candidate is None else trials.release(found.candidate, found.part)
-    return Improvement(steps=found.steps, release=better, ended_early=found.ended_early)
 
 
 def _require_single(release: Any, table: Any) -> None:

@@ -8,7 +8,6 @@ luck, too. So half of the people take no part in the search, and whatever wins i
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,21 +16,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.comparison.attempts import Split, Trial, attempt, attempts, draw_split, trials_of
+from sfumato.comparison.attempts import SearchedTable, Split, Trial, attempt, attempts, draw_split, trials_of
 from sfumato.comparison.records import ComparedMethod, Comparison, decimals, layers_of, non_dominated
 from sfumato.errors import OptionError, RequestError, wrap_memory_errors
 from sfumato.job.job import Job
-from sfumato.job.release import release as make_release
 from sfumato.languages import ENGLISH, sentences
 from sfumato.machine import processors
 from sfumato.measures.assess import split_holdout
 from sfumato.methods.base import METHODS, method_class
 from sfumato.params import options_of, require_int, require_number
+from sfumato.recommendation.records import RiskLimit, told_part
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import FittedTable, Schema
 from sfumato.statistics.language import parse
 
 if TYPE_CHECKING:
+    from sfumato.engines.base import Engine
     from sfumato.methods.base import Method
     from sfumato.release.release import Release
 
@@ -43,35 +43,6 @@ GO_ON = 1.0 / 3.0  # share of the candidates that go on
 FEWEST = 4  # candidates that go on, if there are so many
 SMALLEST = 160  # rows of the search in its first round, if there are so many
 JUDGED = 3  # winners that are judged, one after the other, until one holds
-AT_MOST = re.compile(r"at most (\d*\.?\d+)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RiskLimit:
-    """What a release must hold: all its privacy tests, or a largest risk."""
-
-    at_most: float | None = None  # None: all privacy tests must pass
-
-    @classmethod
-    def parse(cls, text: str) -> RiskLimit:
-        """Read "passes" or "at most 0.09"."""
-        found = AT_MOST.fullmatch(text.strip()) if isinstance(text, str) else None
-        if text != "passes" and found is None:
-            raise OptionError('risk must be "passes" or, for example, "at most 0.09".', found=f"{text!r}")
-        limit = None if found is None else float(found[1])
-        if limit is not None and not 0.0 < limit < 1.0:
-            raise OptionError("A risk must be between 0 and 1.", found=f"{limit:g}")
-        return cls(at_most=limit)
-
-    def holds(self, row: ComparedMethod) -> bool:
-        """Whether a release holds it, by what was found on held-out people."""
-        if self.at_most is None:
-            return row.passed is True
-        risk = row.largest_risk
-        return risk is not None and risk <= self.at_most
-
-    def __str__(self) -> str:
-        return "all privacy tests pass" if self.at_most is None else f"the risk is at most {self.at_most:g}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -128,6 +99,8 @@ class Optimum:
         The release of all people, if it was asked for and a method was chosen.
     seconds : float
         Time that it took.
+    searched_rows : int or None
+        Number of random rows that were searched, of a table that is not in memory. None: all.
     verdict : str
         What was found, in one sentence.
 
@@ -146,6 +119,7 @@ class Optimum:
     roles: Mapping[str, str] = field(default_factory=dict)
     release: Release | None = None
     seconds: float = 0.0
+    searched_rows: int | None = None
 
     @property
     def verdict(self) -> str:
@@ -181,6 +155,7 @@ class Optimum:
             "front": [_brief(row) for row in self.front],
             "judged": [row.to_plain() for row in self.judged],
             "seconds": round(self.seconds, 3),
+            "searched_rows": self.searched_rows,
         }
 
     def __str__(self) -> str:
@@ -191,7 +166,8 @@ class Optimum:
         tell = sentences(language).tell
         said = [f"{row.name}: risk {decimals(row.largest_risk)}, loss {decimals(row.loss)}" for row in self.front]
         front = [tell("No other is as safe and as useful:"), *(f"  {tell(one)}" for one in said)] if said else []
-        return "\n".join([*front, tell(self.verdict)])
+        part = [] if self.searched_rows is None else [tell(told_part(self.searched_rows))]
+        return "\n".join([*front, *part, tell(self.verdict)])
 
     def __repr__(self) -> str:
         return f"Optimum({len(self.front)} on the front; {self.verdict})"
@@ -218,18 +194,21 @@ def optimize(
     key: str | Path | None = None,
     rows_not_people: bool = False,
     seed: int | None = None,
+    engine: str | Engine = "auto",
+    into: Any = None,
 ) -> Optimum:
     """Search for the method and options that keep most of a table, among those that hold a risk.
 
     Methods race at several strengths, with the roles as they are and with all columns protected that would be released
     exactly. In each of three rounds candidates release some people and are attacked with the help of others, and those
     that no other beats in both risk and loss go on with more people. The winner is judged on the other half of the
-    people, whom the search never saw; if it does not hold there, the next one is, up to three.
+    people, whom the search never saw; if it does not hold there, the next one is, up to three. Of a table that is not
+    in memory, 20,000 random rows are searched, and its engine releases all of them.
 
     Parameters
     ----------
-    table : Table, path or data frame
-        The original rows, in memory; at least 80.
+    table : Table, path, data frame or Database
+        The original rows, at least 80; it may be larger than memory.
     schema : Schema, mapping or path, optional
         Roles of the columns; by default they are suggested.
     keep : sequence of str, optional
@@ -260,6 +239,11 @@ def optimize(
     seed : int, optional
         Makes the release repeatable, for tests; it is a secret. Default: random numbers from the operating system. Who
         is held out, trials and tests are the same whenever the table is the same and the time suffices.
+    engine : str or Engine, default "auto"
+        Engine that reads the table and makes the release, such as "memory" or "duckdb". "auto" chooses one that fits
+        the table. Methods that need the whole table do not race unless it is in memory.
+    into : path or Database, optional
+        Where the release is written to, all or nothing, with ``release``. Default: nothing is written.
 
     Returns
     -------
@@ -282,10 +266,15 @@ def optimize(
     jobs = processors() if jobs is None else require_int(jobs, name="jobs", at_least=1)
     if hasattr(type(table), "release_with"):
         raise RequestError("One table at a time can be searched.", found="linked tables", fix="each table by itself")
-    fitted = Job.of(table, schema=schema, engine="memory").fitted
+    if into is not None and not release:
+        raise OptionError("What is written is the release of all people.", found="into", fix="release=True")
+    searched = SearchedTable.open(Job.of(table, schema=schema, engine=engine, into=into))
+    fitted = searched.fitted
     names = [column.name for column in fitted.schema.without(Role.IDENTIFIER).columns]
     kept = tuple(str(parse(one, names=names)) for one in ([keep] if isinstance(keep, str) else keep))
-    trials = tuple(_candidates(fitted.schema, _racing(methods), strengths, kept))
+    candidates = list(_candidates(fitted.schema, _racing(methods), strengths, kept))
+    searched.require_possible([one.method for one in candidates])
+    trials = tuple(one for one in candidates if searched.can_release(one.method))
     halves = draw_split(fitted, UNSEEN, part="unseen")
     given: dict[str, Any] = {"keep": kept, "key": key, "rows_not_people": rows_not_people}
     race = _Race(fitted=halves.kept, limit=limit, given=given, jobs=jobs, started=started, seconds=seconds)
@@ -294,8 +283,8 @@ def optimize(
     judged, chosen = _judge(finalists, unseen, limit)
     made = None
     if chosen is not None and release:
-        made = make_release(chosen.method, chosen.fit(fitted), seed=seed, key=key, rows_not_people=rows_not_people)
-        made = replace(made, assessment=judged[-1].assessment)
+        how: dict[str, Any] = {"seed": seed, "key": key, "rows_not_people": rows_not_people}
+        made = searched.release(chosen, judged[-1].assessment, **how)
     return Optimum(
         limit=str(limit),
         rounds=rounds,
@@ -305,6 +294,7 @@ def optimize(
         roles={} if chosen is None else {name: str(role) for name, role in chosen.roles.items()},
         release=made,
         seconds=time.monotonic() - started,
+        searched_rows=searched.searched_rows,
     )
 
 

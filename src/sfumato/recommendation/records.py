@@ -7,6 +7,7 @@ import datetime
 import io
 import logging
 import math
+import re
 import shlex
 import time
 import warnings
@@ -17,7 +18,7 @@ from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import SfumatoError
+from sfumato.errors import OptionError, SfumatoError
 from sfumato.languages import ENGLISH, sentences
 from sfumato.machine import CELL, COPIES, OWN
 from sfumato.methods.base import make_method
@@ -33,10 +34,47 @@ from sfumato.statistics.units import MICROSECONDS_PER_DAY
 from sfumato.table.table import draw_rows
 
 if TYPE_CHECKING:
+    from sfumato.comparison.records import ComparedMethod
     from sfumato.methods.base import Method
     from sfumato.recommendation.changes import ImprovementStep
     from sfumato.release.release import Release
     from sfumato.table.table import Table
+
+
+def told_part(rows: int) -> str:
+    """Return the sentence that not all rows were searched."""
+    return f"{rows:,} random rows of the table were searched, because it is not in memory."
+
+
+AT_MOST = re.compile(r"at most (\d*\.?\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskLimit:
+    """What a release must hold: all its privacy tests, or a largest risk."""
+
+    at_most: float | None = None  # None: all privacy tests must pass
+
+    @classmethod
+    def parse(cls, text: str) -> RiskLimit:
+        """Read "passes" or "at most 0.09"."""
+        found = AT_MOST.fullmatch(text.strip()) if isinstance(text, str) else None
+        if text != "passes" and found is None:
+            raise OptionError('risk must be "passes" or, for example, "at most 0.09".', found=f"{text!r}")
+        limit = None if found is None else float(found[1])
+        if limit is not None and not 0.0 < limit < 1.0:
+            raise OptionError("A risk must be between 0 and 1.", found=f"{limit:g}")
+        return cls(at_most=limit)
+
+    def holds(self, row: ComparedMethod) -> bool:
+        """Whether a release holds it, by what was found on held-out people."""
+        if self.at_most is None:
+            return row.passed is True
+        risk = row.largest_risk
+        return risk is not None and risk <= self.at_most
+
+    def __str__(self) -> str:
+        return "all privacy tests pass" if self.at_most is None else f"the risk is at most {self.at_most:g}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,13 @@ from sfumato.errors import ReadError, TableError, wrap_memory_errors
 from sfumato.formats.raw_files import file_format
 from sfumato.formats.text import TextOptions
 from sfumato.formats.type_inference import without_marks
+from sfumato.machine import LEAST, OWN, memory_from
 from sfumato.release.assessment import Assessment
 from sfumato.release.bundle import embedded_manifest, sha256
 from sfumato.release.bundle_check import BundleCheck, check_bundle, check_rows, replace_findings
 from sfumato.release.manifest import Manifest, is_manifest, is_sealed
 from sfumato.release.release import Release
-from sfumato.release.rows import StoredTable
+from sfumato.release.rows import StoredTable, rows_in
 from sfumato.release.target import MANIFEST, NUMBERS, PARQUET, linked_tables
 from sfumato.sources.base import STORES, TableSource, scheme_of
 from sfumato.sources.files import FileSource, matching_files
@@ -33,9 +35,11 @@ from sfumato.table.table import Table
 if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
+CELL_BYTES = 40  # memory for a released cell: its number, sorted copies, and weights of groups
+
 
 @wrap_memory_errors
-def read_release(source: Any, *, verify: bool = True) -> Any:
+def read_release(source: Any, *, verify: bool = True, memory: str | int | None = None) -> Any:
     """Read a release, to estimate statistics from it.
 
     A folder is verified first: its files must have the checksums of the manifest, and every promise that can be
@@ -52,6 +56,11 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
         is not known whether they were altered.
     verify : bool, default True
         Whether to verify a release with a manifest. False reads it as it is, without any guarantee.
+    memory : str or int, optional
+        Memory for a release in a folder, such as ``"4GB"``; a number is in bytes. A release that needs more stays in
+        its files: promises are recounted part by part, and means, variances, covariances and correlations are computed
+        from moments of the parts. Other statistics read the columns that they need. Default: a release of one file is
+        read whole, and one of several files is computed in parts from 20 million rows on.
 
     Returns
     -------
@@ -74,6 +83,7 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
     >>> round(estimate.low, 2), round(estimate.high, 2)
     (26.67, 36.67)
     """
+    limit = None if memory is None else memory_from(memory)
     if isinstance(source, str | Path) and scheme_of(source) in STORES:
         source = _copy_release(source)
     if isinstance(source, str) and "://" in source:
@@ -89,10 +99,10 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
             from sfumato.release.linked import read_linked
 
             if verify:
-                verify_bundle(folder).require_held(may_be_absent=True)
-            return read_linked(folder, _from_folder)
+                verify_bundle(folder, memory=memory).require_held(may_be_absent=True)
+            return read_linked(folder, partial(_from_folder, memory=limit))
         if folder is not None:
-            release = _from_folder(folder)
+            release = _from_folder(folder, limit)
             if verify:
                 checked = _check(folder, release)
                 checked.require_held(may_be_absent=True)
@@ -111,17 +121,19 @@ def read_release(source: Any, *, verify: bool = True) -> Any:
 
 
 @wrap_memory_errors
-def verify_bundle(folder: str | Path) -> BundleCheck:
+def verify_bundle(folder: str | Path, *, memory: str | int | None = None) -> BundleCheck:
     """Verify a folder that :meth:`Release.write` wrote: its checksums, and every promise that can be recounted.
 
-    Nothing is raised if a promise is broken or a file was changed: the result says so.
+    Nothing is raised if a promise is broken or a file was changed: the result says so. ``memory`` is as for
+    :func:`read_release`.
     """
+    read = partial(_from_folder, memory=None if memory is None else memory_from(memory))
     place = _copy_release(folder) if scheme_of(folder) in STORES else Path(folder).expanduser()
     if linked_tables(place):
         from sfumato.release.linked import check_linked
 
-        return check_linked(place, _from_folder, _check)
-    return _check(place, _from_folder(place))
+        return check_linked(place, read, _check)
+    return _check(place, read(place))
 
 
 def _copy_release(url: str | Path) -> Path:
@@ -134,9 +146,9 @@ def _copy_release(url: str | Path) -> Path:
     return local_copy(f"{str(url).rstrip('/')}/{version}")
 
 
-def read_one_table(source: Any) -> Release:
+def read_one_table(source: Any, *, memory: str | None = None) -> Release:
     """Read a release of one table; that of several is refused, because each of them has columns of its own."""
-    release = read_release(source)
+    release = read_release(source, memory=memory)
     if isinstance(release, Release):
         return release
     names = list(release.tables)
@@ -177,7 +189,7 @@ def _check(folder: Path, release: Release) -> BundleCheck:
     return check_bundle(folder, release.manifest, release.table)
 
 
-def _from_folder(folder: Path) -> Release:
+def _from_folder(folder: Path, memory: int | None = None) -> Release:
     rows = folder / PARQUET
     absent = [] if (folder / MANIFEST).is_file() else [MANIFEST]
     absent += [] if rows.is_file() or (rows.is_dir() and any(rows.iterdir())) else [PARQUET]
@@ -192,8 +204,9 @@ def _from_folder(folder: Path) -> Release:
         )
     manifest = Manifest.from_json((folder / MANIFEST).read_bytes().decode(errors="replace"))
     kinds = {column.name: column.kind for column in manifest.released}
-    if rows.is_dir():
-        stored = StoredTable.of(rows, kinds)
+    most = None if memory is None else max(memory - OWN, LEAST) // (CELL_BYTES * max(len(kinds), 1))
+    if rows.is_dir() or (most is not None and rows_in(rows) > most):
+        stored = StoredTable.of(rows, kinds, most)
         _require_same(manifest, stored.rows, kinds, kinds)
         return Release(stored, manifest)
     table = as_table(rows)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from sfumato.errors import OptionError, ReadError
+from sfumato.errors import OptionError, ReadError, items_without_cause
 from sfumato.formats.isolated import invalid_cells
 from sfumato.machine import processors
 from sfumato.params import Flag
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 MANY_ROWS = 20_000_000  # stored rows from which statistics are computed in parts
+MOST_TOGETHER = 1_000_000  # rows of a file that are read together where memory is limited
 
 
 class StoredTable(Table):
@@ -42,21 +43,25 @@ class StoredTable(Table):
     and keep them; :meth:`parts` and :meth:`counted` read one file at a time.
     """
 
-    def __init__(self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int) -> None:
+    def __init__(
+        self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int, most_rows: int | None = None
+    ) -> None:
         object.__setattr__(self, "files", tuple(files))
         object.__setattr__(self, "kinds", dict(kinds))
         object.__setattr__(self, "labels", {})
         object.__setattr__(self, "_rows", rows)
+        object.__setattr__(self, "most_rows", most_rows)
 
     files: tuple[Path, ...]
+    most_rows: int | None  # that are read together; None: those of a file
 
     @classmethod
-    def of(cls, folder: Path, kinds: Mapping[str, Kind]) -> StoredTable:
-        """Return the table in all Parquet files of a folder."""
-        files = sorted(folder.glob("*.parquet"))
+    def of(cls, place: Path, kinds: Mapping[str, Kind], most_rows: int | None = None) -> StoredTable:
+        """Return the table in all Parquet files of a folder, or in one file."""
+        files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
         if not all(file.is_file() for file in files):  # a pipe or a device would be read without an end
             raise ReadError("The parts of a release must be files.", fix="get a new copy from its source")
-        return cls(files, kinds, sum(rows_in(file) for file in files))
+        return cls(files, kinds, sum(rows_in(file) for file in files), most_rows)
 
     def owning(self, remove: Callable[[], None]) -> StoredTable:
         """Return this table, whose files are removed when it is forgotten, or at the end of the process."""
@@ -83,7 +88,7 @@ class StoredTable(Table):
 
     def parts(self, names: Sequence[str] | None = None) -> Iterator[Table]:
         for file in self.files:
-            yield _read_part(file, self.names if names is None else names, self.kinds)
+            yield from _read_parts(file, self.names if names is None else names, self.kinds, self.most_rows)
 
     def select(self, names: Sequence[str]) -> Table:
         self.require(names)
@@ -99,7 +104,7 @@ class StoredTable(Table):
         before = np.cumsum([0, *map(rows_in, self.files[:-1])]).tolist()  # rows of the files before each
 
         def thin(file: Path, rows: int) -> pa.Table:
-            part = _read_part(file, names, self.kinds)
+            part = next(_read_parts(file, names, self.kinds, None))
             return part.arrow.take(pa.array(np.arange(-rows % step, part.rows, step)))
 
         with ThreadPoolExecutor(processors()) as pool:
@@ -124,7 +129,7 @@ class StoredTable(Table):
 
 def is_large(table: Table) -> bool:
     """Return whether a table is stored in files and has too many rows for what needs all its groups in memory."""
-    return isinstance(table, StoredTable) and table.rows > MANY_ROWS
+    return isinstance(table, StoredTable) and table.rows > (table.most_rows or MANY_ROWS)
 
 
 _READ_ELSEWHERE: list[StoredTable] = []  # tables whose files frames of Spark read, which cannot hold on to them
@@ -142,21 +147,26 @@ def rows_in(file: Path) -> int:
     return int(rows)
 
 
-def _read_part(file: Path, names: Sequence[str], kinds: Mapping[str, Kind]) -> Table:
+def _read_parts(file: Path, names: Sequence[str], kinds: Mapping[str, Kind], most_rows: int | None) -> Iterator[Table]:
+    """Yield the rows of a file, at most so many together; raise a ReadError if it is broken or has other columns."""
     import pyarrow.parquet as pq
 
-    arrow, wrong = None, []
-    try:
-        arrow = pq.read_table(file, columns=list(names), partitioning=None)
-        wrong = invalid_columns(arrow)
-    except (pa.ArrowException, OSError, ValueError):
-        arrow = None
-    if arrow is None or arrow.column_names != list(names):
-        raise ReadError(f"{file.name} is a broken Parquet file, or has other columns.", fix="get a new copy")
-    if wrong:
-        raise invalid_cells(wrong, file=file.name)
-    plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
-    return Table(plain.arrow, {name: kinds[name] for name in names})
+    def tables() -> Iterator[pa.Table]:
+        if most_rows is None:
+            yield pq.read_table(file, columns=list(names), partitioning=None)
+            return
+        with pq.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(min(most_rows, MOST_TOGETHER), columns=list(names), use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+    broken = ReadError(f"{file.name} is a broken Parquet file, or has other columns.", fix="get a new copy")
+    for arrow in items_without_cause(tables(), (pa.ArrowException, OSError, ValueError), lambda _: broken):
+        if arrow.column_names != list(names):
+            raise broken
+        if wrong := invalid_columns(arrow):
+            raise invalid_cells(wrong, file=file.name)
+        plain = Table.from_arrow(arrow, {name: kinds[name] for name in names})
+        yield Table(plain.arrow, {name: kinds[name] for name in names})
 
 
 Ask = Callable[[Sequence["Question[Any]"]], Mapping["Question[Any]", Any]]

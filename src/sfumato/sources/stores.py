@@ -43,11 +43,13 @@ VERSIONS = "versions"  # folder of the releases: the current one, and one that i
 PATIENCE = timedelta(seconds=20)  # for a store that does not answer
 ABANDONED = timedelta(days=1)  # age of files in VERSIONS that no writer can still be writing
 CHUNK = 1 << 24  # bytes that are copied at once
+FULL = re.compile(r"StorageFull|QuotaExceeded|QUOTA_EXCEEDED|InsufficientStorage|status:? 507|HTTP status 507")
 FAILURES = {  # what libraries say → what it means
     r"ACCESS_DENIED|AccessDenied|403|Forbidden|InvalidAccessKeyId|SignatureDoesNotMatch": "access denied",
     r"NO_SUCH_BUCKET|NoSuchBucket|NO_SUCH_KEY|404|does not exist|not found|FileNotFound": "no such bucket or file",
     r"NETWORK_CONNECTION|curlCode|Connection|timed? ?out|resolve host": "no connection",
     r"credentials": "no credentials",
+    r"InternalError|INTERNAL_FAILURE|SERVICE_UNAVAILABLE|SlowDown|SLOW_DOWN|status:? 50[0-4]": "an error of the store",
 }
 
 
@@ -220,6 +222,12 @@ def _failure(name: str, error: Exception) -> SfumatoError:
             f"The {name} store must be able to replace a file in one step.",
             found="a store that cannot",
             fix="a folder of this machine, and copy it to its place",
+        )
+    if FULL.search(text):
+        return ReadError(
+            f"The {name} store must have space.",
+            found="no space in the store, or a quota that is reached",
+            fix="free space in the store, or a larger quota",
         )
     found = next((told for pattern, told in FAILURES.items() if re.search(pattern, text)), type(error).__name__)
     return ReadError(

@@ -10,9 +10,14 @@ import pytest
 from tests.conformance.test_methods import options_of
 
 import sfumato as sf
-from sfumato.comparison.attempts import Trial
-from sfumato.errors import RequestError
+from sfumato.cli.commands import run
+from sfumato.comparison import attempts
+from sfumato.comparison.attempts import SearchedTable, Trial
+from sfumato.errors import CannotRelease, OptionError, RequestError
+from sfumato.job import inspect
+from sfumato.job.job import Job
 from sfumato.methods.base import METHODS, make_method, method_class
+from sfumato.recommendation import changes as found_changes
 from sfumato.recommendation.changes import Change, ImprovementStep, changes, find_passing, stronger
 from sfumato.recommendation.improve import AS_RELEASED, Improvement, _method_of
 from sfumato.report.distributions import blamed_columns
@@ -190,3 +195,67 @@ def test_people_with_several_rows_stay_on_one_side(people):
     found = sf.improve(made, visits, seconds=0.1, seed=1)
     assert found.steps[0].tests and not found.steps[0].problem
     assert found.release is None or found.release.manifest.people_in == 160
+
+
+class TestATableThatIsNotInMemory:
+    """Changes are tried on a random part of it, and its engine releases all rows."""
+
+    @pytest.fixture
+    def file(self, people, tmp_path, monkeypatch):
+        monkeypatch.setattr(inspect, "SAMPLED", 160)
+        pd.concat([people, people.assign(weight=people["weight"] + 1.0)] * 4).to_parquet(tmp_path / "in.parquet")
+        return tmp_path / "in.parquet"
+
+    @pytest.fixture
+    def passing(self, monkeypatch):
+        """Tests that every release passes."""
+        plain = attempts.attempt
+
+        def attempt(trial, split):
+            row = plain(trial, split).row
+            passed = replace(row.assessment, scores=tuple(replace(one, passed=True) for one in row.assessment.scores))
+            return attempts.Attempt(row=replace(row, assessment=passed), is_final=True)
+
+        monkeypatch.setattr(found_changes, "attempt", attempt)
+
+    def test_all_rows_are_released_by_its_engine(self, release, file, passing, tmp_path):
+        engine = sf.DuckDB(memory="1GB", block_rows=400)
+        found = sf.improve(release, file, engine=engine, into=tmp_path / "out")
+        assert found.searched_rows == 160 and "160 random rows" in str(found)
+        assert found.release.manifest.rows_in == 1280 and found.release.assessment is not None
+        written = sf.read_release(tmp_path / "out")
+        assert written.table.rows == 1280 and (tmp_path / "out" / "released.parquet").is_dir()
+        assert "assessment" in (tmp_path / "out" / "report.json").read_text()
+
+    def test_nothing_is_written_if_no_change_passes(self, release, file, tmp_path):
+        found = sf.improve(release, file, engine=sf.DuckDB(memory="1GB"), into=tmp_path / "out", seconds=0.01)
+        assert found.release is None
+        assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+    def test_a_column_that_is_left_out_is_not_released(self, file, schema):
+        searched = SearchedTable.open(Job.of(file, schema=schema, engine=sf.DuckDB(memory="1GB")))
+        assert searched.searched_rows == 160 and searched.rows == 1280
+        made = searched.release(Trial(method=sf.Boxes(k=5), left_out=("weight",)), None)
+        assert made.manifest.rows_in == 1280 and not [name for name in made.table.names if "weight" in name]
+
+    def test_what_the_engine_cannot_do_is_said_before_the_search(self, release, file, schema, tmp_path):
+        searched = SearchedTable.open(Job.of(file, schema=schema, engine=sf.DuckDB(memory="1GB")))
+        assert searched.can_release(sf.Boxes(k=5)) and not searched.can_release(sf.Recode(k=5, kind="local"))
+        with pytest.raises(CannotRelease, match="whole table"):
+            sf.improve(release, file, method=sf.Recode(k=5, kind="local"), engine=sf.DuckDB(memory="1GB"))
+        named = {**SCHEMA, "sex": {"role": "identifier", "pseudonym": True}}
+        with pytest.raises(OptionError, match="only in memory"):
+            sf.improve(release, file, schema=named, engine=sf.DuckDB(memory="1GB"))
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "letter.txt").write_text("mine")
+        with pytest.raises(RequestError, match="other files"):
+            sf.improve(release, file, into=tmp_path / "mine")
+
+    def test_the_command_takes_an_engine(self, release, file, passing, tmp_path, capsys):
+        release.write(tmp_path / "old")
+        asked = ["improve", str(tmp_path / "old"), "--table", str(file), "-o", str(tmp_path / "out")]
+        assert run([*asked, "--memory", "1GB", "--language", "de"]) == 0
+        assert "160 zufällige Zeilen" in capsys.readouterr().out
+        assert sf.read_release(tmp_path / "out").table.rows == 1280
+        assert run([*asked, "--engine", "memory", "--memory", "1GB"]) == 2
+        assert "cannot keep to a limit of memory" in capsys.readouterr().err

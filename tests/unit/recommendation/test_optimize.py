@@ -14,8 +14,10 @@ import pytest
 import sfumato as sf
 from sfumato.cli.commands import run
 from sfumato.comparison.records import ComparedMethod, layers_of
-from sfumato.errors import OptionError, RequestError
-from sfumato.recommendation.optimize import RiskLimit, _candidates, front_of
+from sfumato.errors import CannotRelease, OptionError, RequestError
+from sfumato.job import inspect
+from sfumato.recommendation.optimize import _candidates, front_of
+from sfumato.recommendation.records import RiskLimit
 from sfumato.schema.columns import Role
 from sfumato.schema.schema import Schema
 
@@ -147,6 +149,53 @@ def test_the_command_writes_the_release(people, tmp_path, monkeypatch, capsys):
         assert json.loads(shown.out)["method"] == "boxes"
     else:
         assert code == 1 and "No release was found" in shown.err
+
+
+class TestATableThatIsNotInMemory:
+    """A random part of it is searched, and its engine releases all rows."""
+
+    SAFE = sf.Synthesize(kind="tables", order=1, k=20)
+
+    @pytest.fixture
+    def file(self, people, tmp_path, monkeypatch):
+        monkeypatch.setattr(inspect, "SAMPLED", 320)
+        people.to_parquet(tmp_path / "in.parquet")
+        return tmp_path / "in.parquet"
+
+    def test_all_rows_are_released_by_its_engine(self, file, tmp_path):
+        found = sf.optimize(
+            file,
+            schema=ROLES,
+            methods=[self.SAFE, sf.Recode(k=5, kind="local")],  # the second needs the whole table
+            risk="at most 0.99",
+            seconds=3000,
+            release=True,
+            jobs=1,
+            engine=sf.DuckDB(memory="1GB", block_rows=200),
+            into=tmp_path / "out",
+        )
+        assert found.searched_rows == 320 and found.to_plain()["searched_rows"] == 320
+        assert [row.method for row in found.rounds[0].rows] == ["synthesize"]
+        assert found.release.manifest.rows_in == 480 and found.release.assessment == found.judged[-1].assessment
+        assert sf.read_release(tmp_path / "out").manifest.rows_in == 480
+        assert (tmp_path / "out" / "released.parquet").is_dir()
+
+    def test_the_command_takes_an_engine(self, file, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        words = ["--quasi", "age,sex,weight", "--methods", "synthesize", "--strengths", "1", "--jobs", "1"]
+        asked = ["optimize", "in.parquet", "-o", "out", *words, "--risk", "at most 0.99", "--seconds", "3000"]
+        code = run([*asked, "--engine", "duckdb", "--memory", "1GB"])
+        shown = capsys.readouterr()
+        assert code == 0 and "320 random rows of the table were searched" in shown.out, shown.err
+        assert sf.read_release("out").manifest.rows_in == 480
+
+    def test_methods_of_which_none_works_in_blocks_are_refused(self, file):
+        with pytest.raises(CannotRelease, match="whole table"):
+            sf.optimize(file, schema=ROLES, methods=[sf.Recode(k=5, kind="local")], engine="duckdb")
+
+    def test_what_is_written_is_a_release(self, people, tmp_path):
+        with pytest.raises(OptionError, match="release of all people"):
+            sf.optimize(people, schema=ROLES, into=tmp_path / "out")
 
 
 def test_an_unmade_release_has_no_loss():
