@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from sfumato.table.kinds import Kind
 
 T = TypeVar("T")
-
 MANY_ROWS = 20_000_000  # stored rows from which statistics are computed in parts
 MOST_TOGETHER = 1_000_000  # rows of a file that are read together where memory is limited
 
@@ -48,11 +47,7 @@ class StoredTable(Table):
     def __init__(
         self, files: Sequence[Path], kinds: Mapping[str, Kind], rows: int, most_rows: int | None = None
     ) -> None:
-        object.__setattr__(self, "files", tuple(files))
-        object.__setattr__(self, "kinds", dict(kinds))
-        object.__setattr__(self, "labels", {})
-        object.__setattr__(self, "_rows", rows)
-        object.__setattr__(self, "most_rows", most_rows)
+        vars(self).update(files=tuple(files), kinds=dict(kinds), labels={}, _rows=rows, most_rows=most_rows)
 
     files: tuple[Path, ...]
     most_rows: int | None  # that are read together; None: those of a file
@@ -215,10 +210,9 @@ class ReleasedFrames:
     manifest: Manifest | None
     _ask: Ask | None
 
-    @property
+    @cached_property
     def _known(self) -> dict[Any, Any]:
-        known: dict[Any, Any] = self.__dict__.setdefault("_known_of_rows", {})
-        return known
+        return {}
 
     def answers(self, questions: Iterable[Question[Any]]) -> Answers:
         """Answer questions about the released rows; each is answered once, all that are new in one pass."""
@@ -231,8 +225,7 @@ class ReleasedFrames:
         """Return what a function of the released rows returns, which is computed when it is first asked for."""
         if compute not in self._known:
             self._known[compute] = compute(self)
-        found: T = self._known[compute]
-        return found
+        return self._known[compute]  # type: ignore[no-any-return]
 
     def knowing(self, other: ReleasedFrames) -> Self:
         """Return this release with what is known of another object with the same rows."""
