@@ -172,7 +172,7 @@ def values_apart_in_sql(kind: Kind, epsilon: float, l: int, rounding: float) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkedTablesInSql:
+class JoinedRows:
     """Released tables of the same people, each with the columns by which an intruder recognises a row of it."""
 
     rows: Mapping[str, ReleasedRows]  # by table

@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.errors import CannotRelease, OptionError, ReadError
 from sfumato.plan.claims.rows import SharedHistory
 from sfumato.plan.plan import Finding, format_count
-from sfumato.plan.recount_sql import LinkedTablesInSql, ReleasedRows, write_linked_promise
+from sfumato.plan.recount_sql import JoinedRows, ReleasedRows, write_linked_promise
 from sfumato.release.bundle import check_formats, fill_bundle, sha256, write_linked
 from sfumato.release.bundle_check import BundleCheck, FileCheck, file_state, text_file_faults
 from sfumato.release.manifest import NO_GUARANTEE, SEAL, Manifest, is_sealed, seal
@@ -170,7 +170,7 @@ class LinkedManifest:
     def in_sql(self, tables: Mapping[str, Release]) -> str:
         """Return the promise about all tables as SQL, which runs in the folder of the release."""
         known = {name: one.manifest for name, one in tables.items() if one.manifest is not None}
-        linked = LinkedTablesInSql(
+        linked = JoinedRows(
             rows={name: ReleasedRows(path=f"{name}/{PARQUET}", kinds=one.table.kinds) for name, one in tables.items()},
             columns={name: group_columns(one) for name, one in known.items()},
             person=self.person,
