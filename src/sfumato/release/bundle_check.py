@@ -92,7 +92,7 @@ class BundleCheck:
         wrong = [f"{file.name} {file.state}" for file in self.wrong_files(may_be_absent=may_be_absent)]
         found = "; ".join([*(f"{finding.claim}: {finding.found}" for finding in self.broken), *self.faults, *wrong])
         fix = "get a new copy from its source, or read_release(..., verify=False) to read it without a guarantee"
-        if self.broken:
+        if self.broken or not all(one.held for one in self.by_rows):
             raise GuaranteeNotMet("The promises of a release must hold on its rows.", found=found, fix=fix)
         if found:
             raise ReadError("The files of a release must be as they were written.", found=found, fix=fix)

@@ -197,7 +197,7 @@ def test_a_table_that_an_engine_reads_in_parts_is_compared_by_the_same_random_ro
     tmp_path, monkeypatch, capsys
 ):
     (tmp_path / "t.csv").write_text("age,city\n" + "\n".join(f"{20 + row % 50},Ulm" for row in range(80)))
-    monkeypatch.setattr("sfumato.job.assess.SAMPLED", 60)
+    monkeypatch.setattr("sfumato.job.inspect.SAMPLED", 60)
     words = ["--quasi", "age", "--other", "*", "--methods", "noise", "--strengths", "1", "--jobs", "1", "--json"]
     command = ["compare", str(tmp_path / "t.csv"), "-o", str(tmp_path / "map"), *words, "--engine", "duckdb"]
     assert run(command) == 0

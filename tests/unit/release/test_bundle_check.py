@@ -201,6 +201,19 @@ class TestAnEditedBundle:
             sf.read_release(folder)
         assert "100-anonymous, " not in str(refused.value)
 
+    def test_people_who_have_too_few_rows_are_a_broken_promise_too(self, tmp_path, capfd):
+        people = {"person": np.repeat(np.arange(40), 2), "age": np.arange(80) // 8}
+        release = sf.Boxes(k=5, l=1).release(people, schema={"person": "person", "age": "quasi"})
+        release.write(tmp_path / "out")
+        rows = pq.read_table(tmp_path / "out" / "released.parquet")
+        alone = pa.array([99, *rows["age_high"].to_pylist()[1:]], rows["age_high"].type)
+        place = rows.column_names.index("age_high")
+        pq.write_table(rows.set_column(place, "age_high", alone), tmp_path / "out" / "released.parquet")
+        with pytest.raises(GuaranteeNotMet, match="must hold"):
+            sf.read_release(tmp_path / "out")
+        assert run(["verify", str(tmp_path / "out")]) == 1
+        assert "not even by rows 5-anonymous in age" in capfd.readouterr().err
+
     def test_a_manifest_that_hides_what_was_altered_is_refused(self, tmp_path):
         people = {"x": np.random.default_rng(0).normal(size=60)}
         folder = sf.Noise().release(people, schema={"x": "quasi"}).write(tmp_path / "out")
