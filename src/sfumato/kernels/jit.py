@@ -171,7 +171,7 @@ class LoopKernel:
         with warnings.catch_warnings(action="ignore"):  # where nothing can be kept, small tables need not hear of it
             compiled = self.compiled
         if hasattr(compiled._cache, "_cache_file"):
-            compiled(*arguments)
+            compiled.compile(tuple(map(compiled.typeof_pyval, arguments)))
 
     @property
     def _options(self) -> dict[str, Any]:
