@@ -308,7 +308,9 @@ class ShowTree(Task):
     levels: tuple[float, ...] = ()
 
     def perform(self, held: TableCache) -> ShownTree:
-        from sfumato.schema.suggested_hierarchies import build_tree, default_tree_kind, tree_for
+        from sfumato.engines.memory.engine import MemorySurvey
+        from sfumato.job.inspect import InspectedTable
+        from sfumato.schema.suggested_hierarchies import build_tree, tree_for
 
         fitted = held.fit(self.source, self.schema)
         chosen = fitted.schema[self.column]
@@ -317,8 +319,9 @@ class ShowTree(Task):
             assert tree is not None
             gap = _gap(tree, fitted.table.coded(self.column).values, self.column)
             return ShownTree(column=self.column, way="", lines=tuple(tree.lines), gap=gap)
-        way = self.way or default_tree_kind(fitted.table, self.column)
-        tree = build_tree(fitted.table, self.column, way, self.levels)
+        values = InspectedTable(MemorySurvey(fitted.table), fitted.schema).values_of(self.column)
+        way = self.way or values.usual_kind
+        tree = build_tree(values, way, self.levels)
         return ShownTree(column=self.column, way=way, lines=tuple(tree.lines))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from sfumato.cli import console
+from sfumato.cli import console, options
 
 
 def evidence(
@@ -21,6 +21,7 @@ def evidence(
     out: str = typer.Option(
         "evidence.html", "-o", "--out", metavar="FILE", help="File to write; an older one is replaced."
     ),
+    memory: str | None = options.BUNDLE_MEMORY,
 ) -> None:
     """Write what was found about a release, mapped to what the law asks.
 
@@ -43,7 +44,12 @@ def evidence(
     folder = Path(release).expanduser()
     name = folder.resolve().name
     pack = gather_evidence(
-        read_assessed(folder), recipient=recipient, purpose=purpose, place=environment, name=name, language=language
+        read_assessed(folder, memory=memory),
+        recipient=recipient,
+        purpose=purpose,
+        place=environment,
+        name=name,
+        language=language,
     )
     console.say(
         f"· {len(pack.findings)} findings and {len(pack.questions)} questions to sign in {pack.write(target).name}"

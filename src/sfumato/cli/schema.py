@@ -10,7 +10,6 @@ import typer
 
 from sfumato.cli import console, options
 from sfumato.errors import OptionError
-from sfumato.job.request import source_of
 from sfumato.params import require_choice
 
 
@@ -72,6 +71,7 @@ def tree(
         None, "-o", "--out", metavar="CSV", help="File to write; standard output by default."
     ),
     place: options.PlaceOptions,
+    engine: options.EngineOptions,
     reading: options.ReadingOptions,
 ) -> None:
     """Make a generalization tree of a column, to edit.
@@ -82,17 +82,15 @@ def tree(
 
     Example: sfumato tree patients.csv age --by steps --levels 5,10,50 -o age.csv
     """
-    from sfumato.schema.suggested_hierarchies import TREE_KINDS, build_tree, default_tree_kind
+    from sfumato.job.inspect import open_for_inspection
+    from sfumato.schema.suggested_hierarchies import TREE_KINDS, build_tree
 
     way = None if by is None else require_choice(by, name="--by", choices=TREE_KINDS)
-    whole = source_of(file, reading.given, **vars(place)).read()
-    if column not in whole.names:
-        from sfumato.schema.columns import nearest
-
-        raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, whole.names))
-    way = way or default_tree_kind(whole, column)
+    with open_for_inspection(options.job_of(file, reading, place, engine)) as opened:
+        values = opened.values_of(column)
+    way = way or values.usual_kind
     text = io.StringIO()
-    suggested = build_tree(whole, column, way, _numbers(levels))
+    suggested = build_tree(values, way, _numbers(levels))
     suggested.write(text)
     console.say(f"· {suggested.size:,} values of {column!r} in {suggested.levels} levels, by {way}")
     if out is None:

@@ -16,13 +16,15 @@ from sfumato.job.job import Job
 from sfumato.job.people import tell_households
 from sfumato.plan.claims.groups import KAnonymity
 from sfumato.plan.plan import Evidence
+from sfumato.plan.questions import DistinctIn
 from sfumato.randomness import Randomness
 from sfumato.risk import uniqueness as counts
 from sfumato.risk.from_survey import quasi_identifiers_from_survey, uniqueness_from_survey
 from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
-from sfumato.schema.columns import Role
+from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import FittedTable
+from sfumato.schema.suggested_hierarchies import ColumnValues
 from sfumato.table.groups import first_rows, group_labels
 from sfumato.table.table import draw_rows
 
@@ -57,6 +59,16 @@ class InspectedTable:
     def part(self) -> FittedTable:
         """The rows that methods are tried on: all that are in memory, or random ones of a larger table."""
         return self.fitted(SAMPLED if self.table is None else self.table.rows)
+
+    def values_of(self, column: str) -> ColumnValues:
+        """Return the different values of a column of the whole table."""
+        if column not in self.survey.kinds:
+            raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, self.survey.kinds))
+        question = DistinctIn(column)
+        counted = self.survey.ask([question])[question]
+        known = counted.values.is_valid()
+        rows = counted.counts[known.to_numpy(zero_copy_only=False)]
+        return ColumnValues(column, self.survey.kinds[column], counted.values.filter(known), rows, self.survey.rows)
 
     def household_risk(self) -> Finding | None:
         """Return the risk of households by all quasi-identifiers, if a column has that role and the table is here."""

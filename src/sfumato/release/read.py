@@ -159,9 +159,9 @@ def read_one_table(source: Any, *, memory: str | None = None) -> Release:
     )
 
 
-def read_assessed(folder: str | Path) -> Release:
+def read_assessed(folder: str | Path, *, memory: str | None = None) -> Release:
     """Read a release of one table with its assessment, which only the report in its folder lists."""
-    release, file = read_one_table(folder), Path(folder).expanduser() / NUMBERS
+    release, file = read_one_table(folder, memory=memory), Path(folder).expanduser() / NUMBERS
     try:
         numbers = json.loads(file.read_bytes()) if file.is_file() else {}
     except (OSError, ValueError, RecursionError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -202,61 +202,63 @@ USUAL_NUMBERS = (0.01, 0.99)  # quantiles between which numbers decide on the wi
 RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on each level
 
 
-def default_tree_kind(table: Table, column: str) -> str:
-    """Return how values of this kind are usually grouped; codes by their prefixes, as schemas suggest."""
-    kind = table.kinds[column]
-    fitting = suggest_tree_kind(kind, table.coded(column).values)
-    return fitting or ("steps" if kind.is_numeric else "frequencies")
+@dataclass(frozen=True, repr=False)
+class ColumnValues:
+    """The different values of a column, and how many rows have each; missing cells are left out."""
+
+    column: str
+    kind: Kind
+    values: pa.Array  # sorted
+    rows: NDArray[np.int64]
+    table_rows: int  # with those whose cell is missing
+
+    @property
+    def usual_kind(self) -> str:
+        """How values of this kind are usually grouped; codes by their prefixes, as schemas suggest."""
+        fitting = suggest_tree_kind(self.kind, self.values)
+        return fitting or ("steps" if self.kind.is_numeric else "frequencies")
+
+    def usual_widths(self) -> Sequence[float]:
+        """Choose the widths of steps by where most rows are."""
+        numbers = Table(pa.table({self.column: self.values}), {self.column: self.kind}).numbers(self.column)
+        low, high = np.quantile(numbers, USUAL_NUMBERS, weights=self.rows, method="inverted_cdf")
+        return suggest_widths(float(low), float(high), whole=self.kind is Kind.WHOLE)
 
 
-def build_tree(table: Table, column: str, kind: str, levels: Sequence[float] = ()) -> Tree:
+def build_tree(column: ColumnValues, kind: str, levels: Sequence[float] = ()) -> Tree:
     """Return a tree of a column, to edit: by steps, prefix, calendar, frequencies or values.
 
     ``levels`` are widths of steps, or numbers of rows below which values are rare; chosen if there are none.
     """
-    _require_fitting_kind(table, column, kind)
-    coded = table.coded(column)
-    values = coded.values.drop_null()
-    if not len(values):
-        raise OptionError(f"Column {column!r} must have values.", found="missing values only")
+    _require_fitting_kind(column, kind)
+    if not len(column.values):
+        raise OptionError(f"Column {column.column!r} must have values.", found="missing values only")
     if kind == "steps":
-        _require_finite(column, values)
-        given = levels or _choose_widths(table.numbers(column), table.kinds[column] is Kind.WHOLE)
-        return step_tree(values, given)
+        _require_finite(column)
+        return step_tree(column.values, levels or column.usual_widths())
     if kind == "frequencies":
-        rows = np.bincount(coded.codes)[: len(values)]  # the missing value comes last
-        usual = sorted({max(2, round(share * table.rows)) for share in RARE})
-        return frequency_tree(values, rows.tolist(), [int(level) for level in levels] or usual)
+        usual = sorted({max(2, round(share * column.table_rows)) for share in RARE})
+        return frequency_tree(column.values, column.rows.tolist(), [int(level) for level in levels] or usual)
     if levels:
         raise OptionError(f"--levels are for steps and frequencies, not for {kind}.", fix="leave them out")
-    return {"prefix": prefix_tree, "calendar": calendar_tree, "values": value_tree}[kind](values)
+    return {"prefix": prefix_tree, "calendar": calendar_tree, "values": value_tree}[kind](column.values)
 
 
-def _require_finite(column: str, values: pa.Array) -> None:
+def _require_finite(column: ColumnValues) -> None:
     """Raise if a number is infinite: no step contains it."""
-    infinite = int(pc.sum(pc.is_inf(values)).as_py() or 0) if pt.is_floating(values.type) else 0
+    infinite = int(pc.sum(pc.is_inf(column.values)).as_py() or 0) if pt.is_floating(column.values.type) else 0
     if infinite:
         raise OptionError(
-            f"Every number in column {column!r} must be finite.",
+            f"Every number in column {column.column!r} must be finite.",
             found=f"{infinite} infinite values",
             fix="make them missing, or another way, such as --by values",
         )
 
 
-def _require_fitting_kind(table: Table, column: str, by: str) -> None:
+def _require_fitting_kind(column: ColumnValues, by: str) -> None:
     """Raise if a tree by steps or by the calendar is asked for, and the column has no numbers or dates."""
-    kind = table.kinds[column]
-    needed = "dates" if by == "calendar" else "numbers"
+    kind, needed = column.kind, "dates" if by == "calendar" else "numbers"
     if (by == "calendar" and kind is not Kind.DATE) or (by == "steps" and kind not in (Kind.CONTINUOUS, Kind.WHOLE)):
-        usual = default_tree_kind(table, column)
+        usual = column.usual_kind
         fix = "--by frequencies, or --by prefix for codes" if usual == "frequencies" else f"--by {usual}"
-        raise OptionError(f"A tree by {by} is for {needed}.", found=f"column {column!r} of kind {kind}", fix=fix)
-
-
-def _choose_widths(numbers: object, whole: bool) -> Sequence[float]:
-    known = np.asarray(numbers, dtype=float)
-    known = known[~np.isnan(known)]
-    if not known.size:
-        return ()
-    low, high = np.quantile(known, USUAL_NUMBERS)
-    return suggest_widths(float(low), float(high), whole=whole)
+        raise OptionError(f"A tree by {by} is for {needed}.", found=f"column {column.column!r} of kind {kind}", fix=fix)

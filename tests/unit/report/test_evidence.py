@@ -161,6 +161,16 @@ class TestTheCommand:
         assert run(["evidence", str(folder), *asked]) == 0
         assert hashlib.sha256((folder / "released.parquet").read_bytes()).hexdigest() in target.read_text()
 
+    def test_is_the_same_of_a_release_that_is_read_part_by_part(self, release, tmp_path, monkeypatch):
+        folder, pages = release.write(tmp_path / "out"), []
+        monkeypatch.setattr("sfumato.release.read.LEAST", 10_000)  # bytes of fewer rows than there are
+        for memory in ([], ["--memory", "1"]):
+            target = tmp_path / f"{len(memory)}.html"
+            words = ["--recipient", "X", "--purpose", "Y", "-o", str(target), *memory]
+            assert run(["evidence", str(folder), *words]) == 0
+            pages.append(target.read_text())
+        assert pages[0] == pages[1]
+
     def test_never_writes_into_a_release(self, release, tmp_path):
         folder = release.write(tmp_path / "out")
         asked = ["--recipient", "X", "--purpose", "Y", "-o", str(folder / "e.html")]

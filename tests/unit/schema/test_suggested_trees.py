@@ -56,3 +56,24 @@ def test_the_schema_command_writes_them(tmp_path, capsys):
     (tmp_path / "schema.toml").write_text(capsys.readouterr().out)
     words = ["-o", str(tmp_path / "out"), "-k", "5", "--schema", str(tmp_path / "schema.toml")]
     assert run(["release", str(file), *words]) == 0
+
+
+@pytest.mark.parametrize("column", ["zip", "admission", "age", "ward"])
+def test_a_tree_is_the_same_whichever_engine_reads_the_table(column, tmp_path, capsys):
+    wards = ["", "a", "bb", "b", "cc"]
+    file = tmp_path / "people.csv"
+    wards = ["", "a", "bb", "b", "cc"]
+    lines = [f"{ZIPS[row % 12]},2023-01-{1 + row % 28:02d},{row % 70},{wards[row % 7 % 5]}" for row in range(90)]
+    file.write_text("\n".join(["zip,admission,age,ward", *lines, ""]))
+    trees = []
+    for engine in ("memory", "duckdb"):
+        assert run(["tree", str(file), column, "--engine", engine]) == 0
+        trees.append(capsys.readouterr().out)
+    assert trees[0] == trees[1]
+    assert len(trees[0].splitlines()) > 2
+
+
+def test_a_tree_of_no_column_names_the_nearest(tmp_path, capsys):
+    (tmp_path / "people.csv").write_text("zip,age\n" + "01067,3\n04103,4\n" * 5)
+    assert run(["tree", str(tmp_path / "people.csv"), "zipp"]) == 2
+    assert "the nearest 'zip'" in capsys.readouterr().err

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.engines.memory.engine import MemorySurvey
 from sfumato.errors import InputError, OptionError, SchemaError
+from sfumato.job.inspect import InspectedTable
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.hierarchies import Tree
+from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import (
     build_tree,
     calendar_tree,
-    default_tree_kind,
     prefix_tree,
     step_tree,
     tree_for,
@@ -214,10 +216,14 @@ def test_a_column_says_its_tree(tmp_path):
         found("steps:five", [1])
 
 
+def values_of(table):
+    return InspectedTable(MemorySurvey(table), Schema(())).values_of("x")
+
+
 def test_steps_refuse_infinite_numbers():
     table = as_table({"x": [1.0, float("inf"), 3.0]})
     with pytest.raises(OptionError, match="must be finite"):
-        build_tree(table, "x", "steps", [5.0])
+        build_tree(values_of(table), "steps", [5.0])
 
 
 class TestUsualWays:
@@ -233,9 +239,9 @@ class TestUsualWays:
     )
     def test_codes_have_prefixes(self, values, way):
         table = as_table({"x": values})
-        assert default_tree_kind(table, "x") == way
+        assert values_of(table).usual_kind == way
 
     def test_an_outlier_does_not_decide_on_the_widths(self):
         usual = np.random.default_rng(1).normal(50.0, 10.0, 1000)
-        trees = [build_tree(as_table({"x": numbers}), "x", "steps") for numbers in (usual, np.append(usual, 1e5))]
+        trees = [build_tree(values_of(as_table({"x": numbers})), "steps") for numbers in (usual, np.append(usual, 1e5))]
         assert len(trees[1].names[1]) == len(trees[0].names[1]) + 1  # the step of the outlier
