@@ -1,6 +1,6 @@
 """What a release of 10¹⁰ rows on a cluster would take, simulated from measured costs of blocks and of the driver.
 
-    python benchmarks/cluster_simulation.py [--rows 200000] [--keep]
+    python benchmarks/studies/cluster_simulation.py [--rows 200000] [--keep]
 
 Releases of ``Boxes`` run on a local Spark with one task at a time. Measured are seconds of processor, which other
 programs on the machine do not change much: of Java and the Python workers during each step, and of the driver's Python

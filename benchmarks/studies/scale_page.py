@@ -2,8 +2,8 @@
 
     python benchmarks/studies/scale_page.py [--page docs/scale.md]     # writes the page again, measures nothing
 
-``scale.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their own section of
-``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
+``scale.py``, ``largest.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their
+own section of ``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ SCALE = """
     `python benchmarks/studies/scale.py`, on {machine}. Releases of `Boxes` with a kept correlation, from Parquet files
     of Gaussian rows, each in its own process, verification and writing included. The DuckDB engine was given {memory}.
 """
+LARGEST = """
+    `python benchmarks/studies/largest.py`, on {machine}. Releases of `Boxes` with k = 5 and a kept correlation by the
+    command line with `--engine duckdb --memory {memory}`, from Parquet files to a folder with its report.
+"""
 DATABASE = """
     `python benchmarks/studies/database_table.py`, on {machine}: {rows:,} rows × {columns} columns are read from one
     table of a PostgreSQL server on the same machine, anonymized, verified and written to another table.
@@ -77,9 +81,9 @@ MONDRIAN = """
     beyond one value: 0 is the original.
 """
 SIMULATION = """
-    `python benchmarks/cluster_simulation.py`, on {machine}: releases of `Boxes` with k = {k} and {columns} columns on a
-    local Spark with one task at a time, {rows:,} rows in few blocks and small tables in many. Each step costs seconds
-    of processor for a million rows, and for a block; the driver costs {fixed:.1f} s and {block:.3f} s for each block.
+    `python benchmarks/studies/cluster_simulation.py`, on {machine}: releases of `Boxes` with k = {k} and {columns}
+    columns on a local Spark with one task at a time, {rows:,} rows in few blocks and small tables in many. Each step
+    costs seconds of processor for a million rows, and for a block; the driver costs {fixed:.1f} s and {block:.3f} s for each block.
 """
 SIMULATED = """
     From these costs follows what more rows take with blocks of {size:,} rows. The tasks of a step are done in rounds of
@@ -96,7 +100,13 @@ def page(figures: Path = FIGURES) -> str:
     """Return the page of all sections that were measured."""
     sections = kept(figures)
     lines = ["# Cost by rows, columns and k", "", *_lines(HEAD)]
-    parts = {"scale": _scale, "simulation": _simulation, "database": _database, "mondrian": _mondrian}
+    parts = {
+        "scale": _scale,
+        "largest": _largest,
+        "simulation": _simulation,
+        "database": _database,
+        "mondrian": _mondrian,
+    }
     for name, written in parts.items():
         if name in sections:
             lines += ["", *written(sections[name])]
@@ -150,6 +160,25 @@ def _growth(runs: Sequence[Record]) -> list[str]:
         sizes = f"From {first['rows']:,} to {last['rows']:,} rows"
         lines += ["", f"{sizes}, the time on the clock grows {ratio:.2f} times as much as the rows."]
     return lines if known else []
+
+
+def _largest(section: Record) -> list[str]:
+    names = ("rows", "columns", "bytes of a number", "minutes", "minutes of processor", "peak memory", "disk")
+    runs = sorted(section["runs"], key=lambda run: (-run["bytes"], run["rows"]))
+    rows = [
+        (
+            f"{run['rows']:,}",
+            run["columns"],
+            run["bytes"],
+            f"{run['wall'] / 60:.1f}",
+            f"{run['processor'] / 60:.1f}",
+            f"{run['memory'] / 1e9:.2f} GB",
+            f"{run['disk'] / 1e9:.0f} GB" if "disk" in run else "–",
+        )
+        for run in runs
+    ]
+    said = _lines(LARGEST, machine=section["machine"], memory=section["memory"])
+    return ["## The largest tables", "", *said, "", *_table(names, rows)]
 
 
 def _simulation(section: Record) -> list[str]:

@@ -41,6 +41,27 @@ def test_a_section_is_replaced_and_the_others_stay(benchmark, figures):
     assert "## Rows, columns and k" not in text  # not measured
 
 
+def test_the_largest_releases_stand_in_one_table(benchmark, figures):
+    page = benchmark("scale_page")
+    costs = {"wall": 120.0, "processor": 240.0, "memory": 1.5e9, "disk": 4e9}
+    runs = [{"rows": rows, "columns": 2, "bytes": 4, **costs} for rows in (10**9, 10**8)]
+    page.keep("largest", {"memory": "4GB", "runs": runs})
+    first, second = page.page().splitlines()[-2:]
+    assert first == "| 100,000,000 | 2 | 4 | 2.0 | 4.0 | 1.50 GB | 4 GB |"
+    assert second.startswith("| 1,000,000,000 |")
+
+
+def test_a_large_release_is_measured_as_a_user_makes_it(benchmark, figures, tmp_path, monkeypatch):
+    largest = benchmark("largest")
+    words = ["largest.py", "--rows", "3000", "--columns", "2", "--single", "--keep", "--folder", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", words)
+    for _ in range(2):
+        largest.main()
+    (run,) = benchmark("scale_page").kept()["largest"]["runs"]
+    assert (run["rows"], run["columns"], run["bytes"]) == (3000, 2, 4)
+    assert run["wall"] > 0.0 and run["memory"] > 1e7 and run["disk"] >= 0
+
+
 def test_exponents_are_computed_from_the_runs(benchmark, figures):
     page = benchmark("scale_page")
     runs = [{**RUN, "rows": rows, "wall": rows / 1e5, "processor": rows / 5e4} for rows in (10**6, 10**7)]
