@@ -83,7 +83,8 @@ MONDRIAN = """
 SIMULATION = """
     `python benchmarks/studies/cluster_simulation.py`, on {machine}: releases of `Boxes` with k = {k} and {columns}
     columns on a local Spark with one task at a time, {rows:,} rows in few blocks and small tables in many. Each step
-    costs seconds of processor for a million rows, and for a block; the driver costs {fixed:.1f} s and {block:.3f} s for each block.
+    costs seconds of processor for a million rows, and for a block; the driver costs {fixed:.1f} s and {block:.3f} s for
+    each block.
 """
 SIMULATED = """
     From these costs follows what more rows take with blocks of {size:,} rows. The tasks of a step are done in rounds of
