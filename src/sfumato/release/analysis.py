@@ -10,12 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import OptionError, StatisticError
 from sfumato.params import Probability, require_choice
 from sfumato.release.manifest import ALTERED, BOX_MEAN, EXACT, NOT_RELEASED
-from sfumato.release.moments_in_parts import Ask, can_be_summed, estimate_in_parts
+from sfumato.release.moments_in_parts import Ask
 from sfumato.release.rows import ask_rows, is_large
+from sfumato.release.tallies_in_parts import StatisticInParts, in_parts
 from sfumato.schema.columns import Design, Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.conditions import base_columns, quote
@@ -37,6 +39,7 @@ from sfumato.statistics.wide_boxes import (
 )
 from sfumato.table.groups import labels_of
 from sfumato.table.intervals import BOX, interval_names, is_interval, missing_name
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.release.manifest import Manifest
@@ -44,7 +47,6 @@ if TYPE_CHECKING:
     from sfumato.statistics.estimate import Estimate, RecoveredEstimate, Reweighting
     from sfumato.statistics.statistic import Statistic
     from sfumato.statistics.survey_design import SurveyDesign
-    from sfumato.table.table import Table
 
 
 WITHOUT_MANIFEST = (
@@ -66,6 +68,7 @@ NOT_MEASURED = (
 NOT_KNOWN = "nothing is guaranteed, because without a manifest it is not known whether {} was altered"
 
 NOT_CORRECTED = "the design of the survey was not used: the correction takes rows as drawn one by one"
+NO_ROWS = Table(pa.table({}), {})
 POOLED = (
     "only the total and the range of the weights of each box are known, which makes intervals of columns that are "
     "released as they are wider"
@@ -160,16 +163,24 @@ class Analysis:
         ]
         return self._estimate_reweighted(wanted, intervals, effects)
 
-    def in_parts(self, wanted: Statistic) -> tuple[Estimate, ...]:
-        """Return the estimate from moments of parts, if the table is large and stored and moments tell it; else ()."""
+    def by_parts(self, wanted: Statistic) -> StatisticInParts | None:
+        """Return how the statistic is computed from parts, if the table is large and stored and its parts tell it."""
         plain = self._weight is None and self.wide_boxes == "keep" and self.value == "midpoints" and not self.domain
         exact = self.confidence is not None or (self.budget is not None and self.budget.gap is not None)
-        if not is_large(self.table) or not plain or exact or not can_be_summed(wanted, self.table):
-            return ()
+        if not is_large(self.table) or not plain or exact:
+            return None
         unseen = self._unseen({})
         if self._reason_for_no_interval(wanted) or (unseen is not None and wanted.covers(unseen)):
-            return ()
-        found = estimate_in_parts(wanted, self.table, self.ask or partial(ask_rows, self.table))
+            return None
+        of_rows = partial(_estimate_rows, replace(self, table=NO_ROWS, ask=None))
+        limited = getattr(self.table, "most_rows", None) is not None
+        hurried = self.budget is not None and self.budget.seconds is not None
+        return in_parts(wanted, self.table, of_rows, sketched=limited or hurried)
+
+    def in_parts(self, wanted: Statistic) -> tuple[Estimate, ...]:
+        """Return the estimate from the parts of a large table, if they tell it; else ()."""
+        parts = self.by_parts(wanted)
+        found = None if parts is None else parts.estimate(self.ask or partial(ask_rows, self.table))
         return () if found is None else self._finish(wanted, (found,))
 
     def _join(self, wanted: Statistic, intervals: CountedBoxes) -> tuple[Estimate, ...]:
@@ -364,6 +375,12 @@ class Analysis:
             certain or replace(one.withdrawn, notes=(*one.notes, *notes))
             for one, certain in zip(estimates, kept, strict=True)
         )
+
+
+def _estimate_rows(analysis: Analysis, wanted: Statistic, rows: Table) -> Estimate:
+    """Return the estimate of a part of the rows."""
+    with np.errstate(**EXTREME):
+        return estimate(wanted, replace(analysis, table=rows)._count_boxes(wanted.columns))[0]
 
 
 def weight_column(manifest: Manifest | None) -> str | None:

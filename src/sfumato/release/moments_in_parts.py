@@ -47,10 +47,11 @@ Ask = Callable[[Sequence[Question[Any]]], Any]  # returns the answers by questio
 
 def can_be_summed(statistic: Statistic, table: Table) -> bool:
     """Return whether moments tell the statistic: its columns are numbers, or ranges of them, and none is missing."""
-    return type(statistic) in KINDS and all(_is_numeric(name, table) for name in statistic.columns)
+    return type(statistic) in KINDS and all(is_numeric(name, table) for name in statistic.columns)
 
 
-def _is_numeric(name: str, table: Table) -> bool:
+def is_numeric(name: str, table: Table) -> bool:
+    """Return whether a column holds numbers, or ranges of them, of which no box counts missing ones."""
     numbers = (Kind.CONTINUOUS, Kind.WHOLE)
     if is_interval(name, table.kinds):
         return missing_name(name) not in table.kinds and table.kinds[interval_names(name)[0]] in numbers

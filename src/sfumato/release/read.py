@@ -58,8 +58,8 @@ def read_release(source: Any, *, verify: bool = True, memory: str | int | None =
         Whether to verify a release with a manifest. False reads it as it is, without any guarantee.
     memory : str or int, optional
         Memory for a release in a folder, such as ``"4GB"``; a number is in bytes. A release that needs more stays in
-        its files: promises are recounted part by part, and means, variances, covariances and correlations are computed
-        from moments of the parts. Other statistics read the columns that they need. Default: a release of one file is
+        its files: promises are recounted part by part, and moments, counts, sums and quantiles are computed from parts,
+        quantiles a little wider. Other statistics read the columns that they need. Default: a release of one file is
         read whole, and one of several files is computed in parts from 20 million rows on.
 
     Returns

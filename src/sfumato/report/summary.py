@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.errors import StatisticError
 from sfumato.release.analysis import Analysis
 from sfumato.release.manifest import BOX_MEAN
-from sfumato.release.moments_in_parts import can_be_summed, midpoints_of
 from sfumato.release.rows import is_large
 from sfumato.report.distributions import view_questions
 from sfumato.report.usefulness import NO_CONCERN, Usefulness, report_questions, usefulness
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.statistics.statistic import Statistic
 
 
+BUDGET = EstimateBudget(seconds=1.0)  # of each statistic
 MOST_MEANS = 12  # columns whose means are shown if no statistic is kept
 NOT_COUNTED = "no guarantee here: the released rows alone do not show it"  # shown with a stated privacy promise
 NOT_PROMISED = "assess the release before it is used"  # shown with "no guarantee"
@@ -64,8 +64,9 @@ def ask_all(release: Release) -> None:
     if not is_large(release.table):
         return
     statistics = [parse(one, names=release.names) for one in shown_statistics(release) if _columns(one, release)]
-    summed = [midpoints_of(one, release.table) for one in statistics if can_be_summed(one, release.table)]
-    release.answers([*report_questions(release), *view_questions(release).values(), *summed])
+    parts = [one for one in map(_analysis(release).by_parts, statistics) if one is not None]
+    first = [question for one in parts for question in one.questions]
+    release.answers([*report_questions(release), *view_questions(release).values(), *first])
 
 
 def boxed_columns(release: Release) -> tuple[str, ...]:
@@ -138,14 +139,16 @@ def treatment(column: ColumnRecord, manifest: Manifest) -> str:
 
 def _estimate(statistic: str | Statistic, release: Release) -> tuple[Estimate | RecoveredEstimate, ...]:
     """Estimate a statistic within a second; nothing if the release does not allow it, or only with all its groups."""
-    budget = EstimateBudget(seconds=1.0)
     try:
         if is_large(release.table):
-            whole = Analysis(table=release.table, manifest=release.manifest, budget=budget, ask=release.answers)
-            return whole.in_parts(parse(statistic, names=release.names))
-        return tuple(release.estimates(statistic, budget=budget))
+            return _analysis(release).in_parts(parse(statistic, names=release.names))
+        return tuple(release.estimates(statistic, budget=BUDGET))
     except StatisticError:
         return ()
+
+
+def _analysis(release: Release) -> Analysis:
+    return Analysis(table=release.table, manifest=release.manifest, budget=BUDGET, ask=release.answers)
 
 
 def _columns(statistic: str | Statistic, release: Release) -> tuple[str, ...]:
