@@ -24,7 +24,7 @@ from sfumato.risk.knowledge import Precision, coarsen
 from sfumato.risk.quasi_identifiers import SetSearchOptions, count_quasi_identifiers
 from sfumato.schema.columns import Role, nearest
 from sfumato.schema.schema import FittedTable
-from sfumato.schema.suggested_hierarchies import ColumnValues
+from sfumato.schema.suggested_hierarchies import CountedValues
 from sfumato.table.groups import first_rows, group_labels
 from sfumato.table.table import draw_rows
 
@@ -60,7 +60,7 @@ class InspectedTable:
         """The rows that methods are tried on: all that are in memory, or random ones of a larger table."""
         return self.fitted(SAMPLED if self.table is None else self.table.rows)
 
-    def values_of(self, column: str) -> ColumnValues:
+    def values_of(self, column: str) -> CountedValues:
         """Return the different values of a column of the whole table."""
         if column not in self.survey.kinds:
             raise OptionError(f"There is no column {column!r} in the table.", found=nearest(column, self.survey.kinds))
@@ -68,7 +68,7 @@ class InspectedTable:
         counted = self.survey.ask([question])[question]
         known = counted.values.is_valid()
         rows = counted.counts[known.to_numpy(zero_copy_only=False)]
-        return ColumnValues(column, self.survey.kinds[column], counted.values.filter(known), rows, self.survey.rows)
+        return CountedValues(column, self.survey.kinds[column], counted.values.filter(known), rows, self.survey.rows)
 
     def household_risk(self) -> Finding | None:
         """Return the risk of households by all quasi-identifiers, if a column has that role and the table is here."""

@@ -203,7 +203,7 @@ RARE = (0.01, 0.05, 0.2)  # shares of the rows below which a value is rare, on e
 
 
 @dataclass(frozen=True, repr=False)
-class ColumnValues:
+class CountedValues:
     """The different values of a column, and how many rows have each; missing cells are left out."""
 
     column: str
@@ -225,7 +225,7 @@ class ColumnValues:
         return suggest_widths(float(low), float(high), whole=self.kind is Kind.WHOLE)
 
 
-def build_tree(column: ColumnValues, kind: str, levels: Sequence[float] = ()) -> Tree:
+def build_tree(column: CountedValues, kind: str, levels: Sequence[float] = ()) -> Tree:
     """Return a tree of a column, to edit: by steps, prefix, calendar, frequencies or values.
 
     ``levels`` are widths of steps, or numbers of rows below which values are rare; chosen if there are none.
@@ -244,7 +244,7 @@ def build_tree(column: ColumnValues, kind: str, levels: Sequence[float] = ()) ->
     return {"prefix": prefix_tree, "calendar": calendar_tree, "values": value_tree}[kind](column.values)
 
 
-def _require_finite(column: ColumnValues) -> None:
+def _require_finite(column: CountedValues) -> None:
     """Raise if a number is infinite: no step contains it."""
     infinite = int(pc.sum(pc.is_inf(column.values)).as_py() or 0) if pt.is_floating(column.values.type) else 0
     if infinite:
@@ -255,7 +255,7 @@ def _require_finite(column: ColumnValues) -> None:
         )
 
 
-def _require_fitting_kind(column: ColumnValues, by: str) -> None:
+def _require_fitting_kind(column: CountedValues, by: str) -> None:
     """Raise if a tree by steps or by the calendar is asked for, and the column has no numbers or dates."""
     kind, needed = column.kind, "dates" if by == "calendar" else "numbers"
     if (by == "calendar" and kind is not Kind.DATE) or (by == "steps" and kind not in (Kind.CONTINUOUS, Kind.WHOLE)):
