@@ -182,6 +182,13 @@ def test_the_demo_table(server: Server, browser: Chromium, tmp_path):
     assert "boxes" in browser.text("dl")
     browser.go(f"{server.pages}/runs/2/report.html")
     assert "promises are kept" in browser.text("body")
+    browser.go(f"{server.pages}/runs/2")
+    browser.run("document.querySelector(\"form[action$='/evidence']\").removeAttribute('target')")  # in this tab
+    browser.fill("[name=recipient]", "University X")
+    browser.fill("[name=purpose]", "study Y")
+    browser.press("Write the evidence")
+    wait_for(lambda: "University X" in browser.text("body"))
+    assert not browser.has(".steps"), "the evidence is a document of its own"
     assert browser.errors == []
 
 
