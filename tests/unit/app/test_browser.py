@@ -186,7 +186,7 @@ def test_the_demo_table(server: Server, browser: Chromium, tmp_path):
     browser.run("document.querySelector(\"form[action$='/evidence']\").removeAttribute('target')")  # in this tab
     browser.fill("[name=recipient]", "University X")
     browser.fill("[name=purpose]", "study Y")
-    browser.press("Write the evidence")
+    browser.click("form[action$='/evidence'] button")
     wait_for(lambda: "University X" in browser.text("body"))
     assert not browser.has(".steps"), "the evidence is a document of its own"
     assert browser.errors == []
