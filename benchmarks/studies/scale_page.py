@@ -2,8 +2,8 @@
 
     python benchmarks/studies/scale_page.py [--page docs/scale.md]     # writes the page again, measures nothing
 
-``scale.py``, ``largest.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py`` each keep their
-own section of ``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
+``scale.py``, ``largest.py``, ``genotypes.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py``
+each keep their own section of ``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ LARGEST = """
     `python benchmarks/studies/largest.py`, on {machine}. Releases of `Boxes` with k = 5 and a kept correlation by the
     command line with `--engine duckdb --memory {memory}`, from Parquet files to a folder with its report.
 """
+GENOTYPES = """
+    `python benchmarks/studies/genotypes.py`, on {machine}: genotypes of {rows:,} people in {columns:,} columns of one
+    byte. Memory is the peak of the process, tables included.
+"""
 DATABASE = """
     `python benchmarks/studies/database_table.py`, on {machine}: {rows:,} rows × {columns} columns are read from one
     table of a PostgreSQL server on the same machine, anonymized, verified and written to another table.
@@ -104,6 +108,7 @@ def page(figures: Path = FIGURES) -> str:
     parts = {
         "scale": _scale,
         "largest": _largest,
+        "genotypes": _genotypes,
         "simulation": _simulation,
         "database": _database,
         "mondrian": _mondrian,
@@ -180,6 +185,12 @@ def _largest(section: Record) -> list[str]:
     ]
     said = _lines(LARGEST, machine=section["machine"], memory=section["memory"])
     return ["## The largest tables", "", *said, "", *_table(names, rows)]
+
+
+def _genotypes(section: Record) -> list[str]:
+    rows = [(run["said"], f"{run['wall']:.0f}", f"{run['memory'] / 1e9:.2f} GB") for run in section["runs"]]
+    said = _lines(GENOTYPES, **{name: section[name] for name in ("machine", "rows", "columns")})
+    return ["## More columns than rows", "", *said, "", *_table(("", "seconds", "peak memory"), rows)]
 
 
 def _simulation(section: Record) -> list[str]:

@@ -162,6 +162,22 @@ class TestRelease:
         released = sf.Boxes(k=5).release(frame, schema=ROLES)
         assert released.table.to_arrow().num_rows == 6000
 
+    @pytest.mark.parametrize("name", ["people", "`the people`", "global_temp.people"])
+    def test_views_and_tables_of_a_catalog_are_read_by_name(self, name, spark, frame, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        view, engine = name.rpartition(".")[2].strip("`"), sf.Spark(spark)
+        kind = "GlobalTemp" if "." in name else "Temp"
+        getattr(frame, f"create{kind}View")(view)
+        try:
+            released = sf.Boxes(k=5).release(name, schema=ROLES, engine=engine, into="out")
+            assert released.table.rows == 6000
+            pq.write_table(people(400), name)  # a file with this name comes first
+            assert sf.Boxes(k=5).release(name, schema=ROLES, engine=engine).table.rows == 400
+        finally:
+            getattr(spark.catalog, f"drop{kind}View")(view)
+        with pytest.raises(ReadError, match="no file"):
+            sf.Boxes(k=5).release("no_such_people", schema=ROLES, engine=engine)
+
     def test_an_assessment_counts_all_rows_and_is_in_the_report(self, spark, tmp_path, monkeypatch):
         monkeypatch.setattr("sfumato.job.assess.SAMPLED", 400)
         table, source = people(600), tmp_path / "in.parquet"

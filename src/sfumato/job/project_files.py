@@ -30,7 +30,7 @@ from sfumato.errors import OptionError, RequestError
 from sfumato.job.request import Reading, Request
 from sfumato.params import require_choice
 from sfumato.schema.columns import columns_of, toml_content, toml_key, toml_text
-from sfumato.sources.base import scheme_of
+from sfumato.sources.base import may_name_table, scheme_of
 
 HEAD = "# A project of sfumato: `sfumato run` makes this release again. Not part of the release; it may hold secrets.\n"
 PATHS = ("input", "target", "schema", "reference", "key", "ledger", "budget")
@@ -76,7 +76,7 @@ def read_project(file: str) -> Request:
     given = {key: value for key, value in content.items() if key not in TABLES}
     for key, value in given.items():
         _require_type(key, value, OTHERS.get(key, str), path.name)
-    given |= {key: _from(path.parent, given[key]) for key in PATHS if key in given}
+    given |= {key: _from(path.parent, given[key]) for key in _paths(given, path.parent)}
     given |= {"earlier": [_from(path.parent, str(one)) for one in given.get("earlier", ())]}
     for name in TABLES:
         _require_type(name, content.get(name, {}), dict, path.name)
@@ -120,7 +120,7 @@ def _is_project(file: Path) -> bool:
 def project_text(request: Request, folder: Path) -> str:
     """Return the text of the project file in this folder."""
     given = {name: getattr(request, name) for name in (*TEXTS, *OTHERS)}
-    given |= {name: _to(folder, given[name]) for name in PATHS if given[name] is not None}
+    given |= {name: _to(folder, given[name]) for name in _paths(given, Path())}
     given |= {"earlier": [_to(folder, one) for one in given["earlier"]]}
     lines = [f"{name} = {_toml(value)}" for name, value in given.items() if value not in (None, (), [])]
     if request.options:
@@ -148,6 +148,13 @@ def _reading(given: Mapping[str, Any], file: str) -> Reading | None:
     for key in given:
         require_choice(key, name=f"An entry of [reading] in {file}", choices=known)
     return Reading(**given) if given else None
+
+
+def _paths(given: Mapping[str, Any], folder: Path) -> list[str]:
+    """Return which entries are paths from this folder; the input may be a table that a cluster knows by its name."""
+    is_on_cluster = given.get("engine") == "spark" or given.get("master") is not None
+    names = [name for name in PATHS if given.get(name) is not None]
+    return [name for name in names if not (name == "input" and is_on_cluster and may_name_table(given[name], folder))]
 
 
 def _from(folder: Path, path: str) -> str:

@@ -52,6 +52,10 @@ class ComparisonOptions:
 
     def __post_init__(self) -> None:
         require_choice(self.metric, name="metric", choices=METRICS)
+        if self.knows is not None:
+            from sfumato.risk.knowledge import require_knowledge
+
+            require_knowledge(self.knows)
 
 
 def pair_release(

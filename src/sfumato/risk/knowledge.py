@@ -38,6 +38,7 @@ def coarsen(table: Table, knows: Mapping[str, Precision] | None) -> Table:
     >>> known.to_arrow().to_pydict()
     {'age': [3.0, 3.0, 4.0], 'zip': ['80', '80', '10']}
     """
+    require_knowledge(knows)
     if not knows:
         return table
     require_known(knows, table.names)
@@ -49,6 +50,16 @@ def coarsen(table: Table, knows: Mapping[str, Precision] | None) -> Table:
         arrow = arrow.set_column(place, name, labels.take(pa.array(coded.codes)))
     kept = {name: kind for name, kind in table.kinds.items() if name not in knows}
     return Table.from_arrow(arrow, kept)
+
+
+def require_knowledge(knows: object) -> None:
+    """Raise unless this says for some columns what an intruder knows of each."""
+    if knows is not None and not isinstance(knows, Mapping):
+        raise OptionError(
+            "What an intruder knows must be a mapping of columns to precisions.",
+            found=type(knows).__name__,
+            fix='{"birth_date": "year"}',
+        )
 
 
 def coarsen_released(released: Table, knows: Mapping[str, Precision], kinds: Mapping[str, Kind]) -> Table:

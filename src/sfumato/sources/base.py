@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ def scheme_of(path: Any) -> str:
     """
     scheme = re.match(r"\s*((?:[A-Za-z][A-Za-z0-9+.-]+:)+)/", str(path))
     return scheme[1].rstrip(":").lower() if scheme else ""
+
+
+def may_name_table(path: str, folder: Path | None = None) -> bool:
+    """Return whether this may be a temporary view or a table of a catalog: no file in the folder is called so.
+
+    >>> may_name_table("clinic.people"), may_name_table("`my clinic`.people"), may_name_table("rows/*.parquet")
+    (True, True, False)
+    """
+    name = r"(?:`[^`]+`|\w+)"
+    return bool(re.fullmatch(rf"{name}(?:\.{name}){{0,2}}", path)) and not ((folder or Path()) / path).exists()
 
 
 class TableSource(ABC):

@@ -87,6 +87,15 @@ class TestProject:
         monkeypatch.chdir(tmp_path / "deep")
         assert run(["run", "out.toml"]) == 0
 
+    @pytest.mark.parametrize("name", ["clinic.people", "`old clinic`.people"])
+    def test_a_table_of_a_cluster_is_no_path(self, name, tmp_path):
+        (tmp_path / "deep").mkdir()
+        for given, written in (({"master": "spark://host:7077"}, name), ({"engine": "memory"}, f"../{name}")):
+            text = project_text(Request(input=name, target="deep/out", **given), tmp_path / "deep")
+            assert tomllib.loads(text)["input"] == written
+            Path("deep/out.toml").write_text(text)
+            assert read_project("deep/out.toml").input == name
+
     def test_another_file_with_the_name_is_left_alone(self, capsys):
         Path("out.toml").write_text("mine = true\n")
         assert run(["release", "people.csv", "-o", "out", "-k", "4"]) == 0

@@ -121,3 +121,5 @@ def test_wrong_knowledge_is_refused(table):
         sf.assess(table, table, measures=["linkage"], knows={"born_on": "year"})
     with pytest.raises(OptionError, match="one of day, week"):
         sf.assess(table, table, measures=["linkage"], origin=np.arange(400), knows={"born": "hour"})
+    with pytest.raises(OptionError, match="mapping of columns"):
+        sf.assess(table, table, measures=["linkage"], knows="year")

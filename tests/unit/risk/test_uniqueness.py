@@ -106,6 +106,8 @@ def test_the_verdict_is_said_in_words_and_figures():
         (lambda: uniqueness(pa.table({"a": pa.array([], pa.int64())}), ["a"]), TableError),
         (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], population=1), OptionError),
         (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], domain_sizes={"a": -3}), OptionError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], knows=["a"]), OptionError),
+        (lambda: uniqueness(pa.table({"a": [1, 2]}), ["a"], knows="year"), OptionError),
     ],
 )
 def test_a_wrong_request_is_refused(call, error):

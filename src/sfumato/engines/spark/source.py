@@ -27,7 +27,7 @@ from sfumato.formats.raw_files import file_format
 from sfumato.release.rows import file_url
 from sfumato.schema.columns import Column
 from sfumato.schema.schema import convert
-from sfumato.sources.base import TableSource
+from sfumato.sources.base import TableSource, may_name_table, scheme_of
 from sfumato.sources.files import FileSource, Partitions, is_hidden, matching_files
 from sfumato.sources.frames import as_table
 from sfumato.table.kinds import Kind
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 BATCH_ROWS = 1 << 17
-REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 PLAIN = ("boolean", "byte", "short", "integer", "long", "decimal", "date", "timestamp_ntz")
 TEXT = ("string", "char", "varchar", "void")  # also with a collation, under which different texts could count as equal
 START = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"  # of the counts of microseconds
@@ -73,7 +72,11 @@ class _Frame:
 
 
 def _frame(source: Any, cluster: Cluster) -> _Frame | None:
-    """Return what Spark itself reads: a frame, Parquet files, or a folder or URL of Parquet files; None otherwise."""
+    """Return what Spark itself reads; None otherwise.
+
+    That is a frame, Parquet files, a folder or URL of Parquet files, or the name of a view or table of the session, if
+    no file is called so.
+    """
     if is_spark_frame(source):
         return _Frame(source)
     if isinstance(source, str | Path):
@@ -81,12 +84,14 @@ def _frame(source: Any, cluster: Cluster) -> _Frame | None:
     if not isinstance(source, FileSource):
         return None
     path = str(source.path)
-    if REMOTE.match(path):
+    if scheme_of(path):
         return _Frame(cluster.run(lambda: cluster.spark.read.parquet(path)))
     folder = Path(path).expanduser()
     if folder.is_dir():
         inside = _files_alike(folder, cluster)
         return _Frame(cluster.run(lambda: cluster.spark.read.parquet(file_url(folder))), orders_in(inside))
+    if may_name_table(path) and cluster.run(lambda: cluster.spark.catalog.tableExists(path)):
+        return _Frame(cluster.run(lambda: cluster.spark.table(path)))
     files = matching_files(source.path)
     if {file_format(file) for file in files} != {"parquet"}:
         return None
