@@ -2,10 +2,10 @@
 
     python benchmarks/studies/genotypes.py [--rows 2000] [--columns 100000] [--keep]
 
-Genotypes (0, 1 or 2 copies of an allele, one byte each) of people of four populations are released by ``SvdSwap`` and by
-``PartitionedIca``, and the measures of an assessment compare a release with the original and with as many people who
-never took part. Each is measured in a process of its own, whose peak memory includes the tables; seconds are those of
-the clock. ``--keep`` adds the figures to those in ``scale_figures.json``.
+Genotypes (0, 1 or 2 copies of an allele, one byte each) of people of four populations are released by ``SvdSwap`` and
+by ``PartitionedIca``, and the measures of an assessment compare a release with the original and with as many people
+who never took part. Each is measured in a process of its own, whose peak memory includes the tables; seconds are those
+of the clock. ``--keep`` adds the figures to those in ``scale_figures.json``.
 """
 
 from __future__ import annotations

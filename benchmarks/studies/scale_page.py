@@ -2,8 +2,9 @@
 
     python benchmarks/studies/scale_page.py [--page docs/scale.md]     # writes the page again, measures nothing
 
-``scale.py``, ``largest.py``, ``genotypes.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and ``database_table.py``
-each keep their own section of ``scale_figures.json``, so that measuring one of them again does not lose the figures of the others.
+``scale.py``, ``largest.py``, ``genotypes.py``, ``cluster_simulation.py``, ``mondrian_spark.py`` and
+``database_table.py`` each keep their own section of ``scale_figures.json``, so that measuring one of them again does
+not lose the figures of the others.
 """
 
 from __future__ import annotations
@@ -66,6 +67,11 @@ SCALE = """
 LARGEST = """
     `python benchmarks/studies/largest.py`, on {machine}. Releases of `Boxes` with k = 5 and a kept correlation by the
     command line with `--engine duckdb --memory {memory}`, from Parquet files to a folder with its report.
+"""
+BEYOND = """
+    From {few:,} to {many:,} rows of {columns} columns, the time of all processors grows {processor:.2f} times as much
+    as the rows, and the time on the clock {clock:.2f} times: {used:.2f} processors work on average, and {before:.2f}
+    for the smaller table, whose files stay in memory.
 """
 GENOTYPES = """
     `python benchmarks/studies/genotypes.py`, on {machine}: genotypes of {rows:,} people in {columns:,} columns of one
@@ -184,7 +190,21 @@ def _largest(section: Record) -> list[str]:
         for run in runs
     ]
     said = _lines(LARGEST, machine=section["machine"], memory=section["memory"])
-    return ["## The largest tables", "", *said, "", *_table(names, rows)]
+    return ["## The largest tables", "", *said, "", *_table(names, rows), *_beyond_memory(runs)]
+
+
+def _beyond_memory(runs: Sequence[Record]) -> list[str]:
+    """Return how the time grows from the smallest to the largest release of equally wide rows."""
+    largest = max(runs, key=lambda run: run["rows"])
+    alike = [run for run in runs if (run["columns"], run["bytes"]) == (largest["columns"], largest["bytes"])]
+    smallest = min(alike, key=lambda run: run["rows"])
+    if smallest is largest:
+        return []
+    times = largest["rows"] / smallest["rows"]
+    growth = {what: largest[of] / smallest[of] / times for what, of in (("clock", "wall"), ("processor", "processor"))}
+    work = {what: run["processor"] / run["wall"] for what, run in (("used", largest), ("before", smallest))}
+    sizes = {"few": smallest["rows"], "many": largest["rows"], "columns": largest["columns"]}
+    return ["", *_lines(BEYOND, **sizes, **growth, **work)]
 
 
 def _genotypes(section: Record) -> list[str]:
