@@ -23,7 +23,7 @@ from sfumato.report.distributions import (
 from sfumato.report.picture import Picture, draw
 from sfumato.report.reproduction import Reproduction, describe_value, reproduction
 from sfumato.report.summary import summarize, treatment
-from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths
+from sfumato.report.usefulness import ShownStatistic, Usefulness, column_spreads, measure_widths, shown_rows
 from sfumato.schema.columns import Role
 from sfumato.table.intervals import BOX, original_name
 
@@ -406,7 +406,7 @@ def _draw(release: Release, x: str, y: str) -> Picture | None:
     if not is_large(table):
         return draw(table, x, y, release.names)
     names = [name for name in table.names if name == BOX or original_name(name, table.kinds, release.names) in (x, y)]
-    picture, whole = draw(table.thinned(names, DRAWN_ROWS), x, y, release.names), groups(release)
+    picture, whole = draw(shown_rows(release, names, DRAWN_ROWS), x, y, release.names), groups(release)
     return replace(picture, boxes=whole.groups) if picture and whole else picture
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.plan.questions import GroupSizesOf
-from sfumato.report.usefulness import group_columns, report_questions
+from sfumato.report.usefulness import group_question, report_questions, shown_rows
 from sfumato.risk.safe_shares import (
     BINS,
     OTHERS,
@@ -84,7 +84,7 @@ def distributions(release: Release) -> dict[str, Distribution]:
         return {}
     before = {one.column: one for one in release.before}
     names = list(before) or [name for name in release.names if name != "box"][: 5 * BINS]
-    rows = release.table.thinned(_columns(release, names), COUNTED_ROWS)  # they are in random order
+    rows = shown_rows(release, _columns(release, names), COUNTED_ROWS)  # they are in random order
     shapes = {name: _distribution(release, rows, name, before.get(name), least, step) for name in names}
     return {name: one for name, one in shapes.items() if one is not None}
 
@@ -100,8 +100,8 @@ def original_distributions(table: Table, least: int) -> dict[str, Distribution]:
 
 
 def _columns(release: Release, names: list[str]) -> list[str]:
-    wanted = set(names)
-    return [n for n in release.table.names if n in wanted or n.rpartition("_")[0] in wanted]
+    wanted, kinds = set(names), release.table.kinds
+    return [n for n in kinds if (n in wanted or n.rpartition("_")[0] in wanted) and kinds[n] is not Kind.TEXT]
 
 
 def _distribution(
@@ -109,9 +109,9 @@ def _distribution(
 ) -> Distribution | None:
     if before is not None:
         step = max(step, before.step)
-    if is_interval(name, rows.kinds) or rows.kinds[name].is_numeric:
+    if is_interval(name, rows.kinds) or (name in rows.kinds and rows.kinds[name].is_numeric):
         return _of_numbers(rows, name, before, least, step)
-    if rows.kinds[name] is Kind.TEXT:
+    if name not in rows.kinds:  # free text
         return None
     shape = _of_categories(release, rows, name, before, least, step)
     return None if shape is None else _number_categories(shape, rows.kinds[name])
@@ -328,10 +328,10 @@ def _gauge(score: Score) -> Gauge:
 
 def groups(release: Release) -> ReleasedGroups | None:
     """Count groups of released rows that are equal in the protected columns; None without protected columns."""
-    manifest, grouped = release.manifest, group_columns(release)
+    manifest, grouped = release.manifest, group_question(release)
     if manifest is None or not grouped or not release.table.rows:
         return None
-    sizes = release.answers(report_questions(release))[GroupSizesOf(grouped)]
+    sizes = release.answers(report_questions(release))[grouped]
     known, quasi = [column.name for column in manifest.columns], manifest.names(Role.QUASI)
     names = dict.fromkeys(original_name(name, release.table.kinds, known) for name in release.table.names)
     return ReleasedGroups(
@@ -382,8 +382,8 @@ def intruder_views(release: Release) -> tuple[IntruderView, ...]:
 def view_questions(release: Release) -> dict[str, GroupSizesOf]:
     """Return what is asked about the rows for each intruder, by what the intruder knows."""
     protected, others = _known_columns(release)
-    number = BOX if group_columns(release) == (BOX,) else None
-    asked = {PROTECTED: GroupSizesOf(tuple(protected), number)} if protected else {}
+    grouped = group_question(release) if protected else None
+    asked = {PROTECTED: grouped} if grouped else {}
     return asked | ({EVERYTHING: GroupSizesOf(tuple(sum(others.values(), protected)))} if others else {})
 
 

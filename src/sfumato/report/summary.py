@@ -13,7 +13,7 @@ from sfumato.release.analysis import Analysis
 from sfumato.release.manifest import BOX_MEAN
 from sfumato.release.rows import is_large
 from sfumato.report.distributions import view_questions
-from sfumato.report.usefulness import NO_CONCERN, Usefulness, report_questions, usefulness
+from sfumato.report.usefulness import NO_CONCERN, Usefulness, report_questions, row_question, usefulness
 from sfumato.schema.columns import Role
 from sfumato.statistics.bounds.enclosure import EstimateBudget
 from sfumato.statistics.estimate import COUNT, DAYS, SQUARE_DAYS, Estimate, RecoveredEstimate, quantity
@@ -66,7 +66,8 @@ def ask_all(release: Release) -> None:
     statistics = [parse(one, names=release.names) for one in shown_statistics(release) if _columns(one, release)]
     parts = [one for one in map(_analysis(release).by_parts, statistics) if one is not None]
     first = [question for one in parts for question in one.questions]
-    release.answers([*report_questions(release), *view_questions(release).values(), *first])
+    rows = row_question(release)
+    release.answers([*report_questions(release), *view_questions(release).values(), *([rows] if rows else []), *first])
 
 
 def boxed_columns(release: Release) -> tuple[str, ...]:

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import SfumatoError, StatisticError
-from sfumato.plan.questions import GroupSizesOf, MissingIn, SetsOf, SpreadOf
+from sfumato.plan.questions import GroupSizesOf, MissingIn, Question, SetsOf, SpreadOf
+from sfumato.release.rows import is_large
 from sfumato.schema.columns import Role
 from sfumato.statistics.language import parse
 from sfumato.statistics.moments import Moments
 from sfumato.table.intervals import BOX, Intervals, interval_names, is_interval, original_name
 from sfumato.table.kinds import Kind
+from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from sfumato.plan.answers import ReleasedSets, ReleasedWidths
-    from sfumato.plan.questions import Question
     from sfumato.release.release import Release
     from sfumato.statistics.estimate import Estimate
     from sfumato.statistics.statistic import Statistic
@@ -90,24 +92,67 @@ def _left_open(sets: ReleasedSets) -> float:
 
 def report_questions(release: Release) -> list[Question[Any]]:
     """Return what a report asks about all released rows: widths of ranges, categories, and the sizes of groups."""
-    kinds, grouped = release.table.kinds, group_columns(release)
+    kinds, grouped = release.table.kinds, group_question(release)
     categories = [name for name, kind in kinds.items() if kind in (Kind.NOMINAL, Kind.ORDERED)]
     return [
         *(SpreadOf(name) for name in release.names if is_interval(name, kinds)),
         *(SetsOf(name) for name in _sets(release)),
         *(question for name in categories for question in (GroupSizesOf((name,)), MissingIn(name))),
-        *([GroupSizesOf(grouped)] if grouped else []),
+        *([grouped] if grouped else []),
     ]
 
 
-def group_columns(release: Release) -> tuple[str, ...]:
-    """Return the released columns whose equal cells make a group: the number of the box, or all protected columns."""
+def group_question(release: Release) -> GroupSizesOf | None:
+    """Return what is asked about groups of rows that are equal in the protected columns; None without such columns."""
     if release.manifest is None:
-        return ()
+        return None
     released, quasi = release.table.kinds, release.manifest.names(Role.QUASI)
     known = [column.name for column in release.manifest.columns]
     columns = tuple(name for name in release.table.names if original_name(name, released, known) in quasi)
-    return (BOX,) if columns and BOX in released and BOX not in known else columns
+    return GroupSizesOf(columns, BOX if BOX in released and BOX not in known else None) if columns else None
+
+
+def shown_rows(release: Release, names: Sequence[str], most: int) -> Table:
+    """Return every n-th row of these columns, so that at most so many are left.
+
+    Those of a large release are chosen once, among the rows that :func:`row_question` asks for.
+    """
+    question = row_question(release)
+    rows = release.table if question is None else release.answers([question])[question]
+    return rows.thinned(names, most)
+
+
+@dataclass(frozen=True)
+class EveryNth(Question[Table]):
+    """Every ``step``-th row of each batch, in these columns: a sample, if the rows of a batch are in random order."""
+
+    columns: tuple[str, ...]
+    step: int
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.columns
+
+    def of(self, batch: Table) -> tuple[Table, ...]:
+        first = batch.rows % self.step  # differs from batch to batch, so that short ones count as much as long ones
+        return (batch.select(self.columns).take(np.arange(first, batch.rows, self.step)),)
+
+    def merge(self, one: tuple[Table, ...], other: tuple[Table, ...]) -> tuple[Table, ...]:
+        return one + other
+
+    def finish(self, partial: tuple[Table, ...]) -> Table:
+        rows = pa.concat_tables([part.arrow for part in partial]).unify_dictionaries()
+        return Table(rows, partial[0].kinds)
+
+
+def row_question(release: Release) -> EveryNth | None:
+    """Return what is asked for some rows of a large release, of which spreads, distributions and pictures are made."""
+    table = release.table
+    if not is_large(table):
+        return None
+    names = tuple(name for name, kind in table.kinds.items() if kind is not Kind.TEXT)
+    most = min(MOST_ROWS, SHOWN_CELLS // max(len(names), 1))
+    return EveryNth(names, -(-table.rows // max(most, 1)))
 
 
 def _kept_columns(release: Release) -> frozenset[str]:
@@ -182,13 +227,14 @@ def _cause(release: Release, fine: dict[str, float]) -> tuple[str, str]:
 
 def _groups(release: Release) -> int:
     """Return the number of boxes; 0 if the release has none."""
-    question = GroupSizesOf((BOX,))
-    return release.answers([question])[question].count if BOX in release.table.kinds else 0
+    question = group_question(release)
+    return release.answers([question])[question].count if question and question.numbered_by == BOX else 0
 
 
 NARROW, USABLE, WIDE = 0.1, 0.25, 0.5  # half-width of an interval ÷ spread, up to which it is called so
 TAIL = 0.05  # share of people trimmed at each end before measuring spread, because a few wide boxes are no spread
 MOST_ROWS = 1_000_000  # released rows from which the spread is computed; of more, every n-th
+SHOWN_CELLS = 10_000_000  # of the rows of a large release that spreads, distributions and pictures are made of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,7 +317,7 @@ def _scale(release: Release, statistic: Statistic) -> float:
     if not columns:  # a count of all rows
         return math.nan
     spelled = [part for name in columns for part in (interval_names(name) if is_interval(name, kinds) else (name,))]
-    rows = release.table.thinned(spelled, MOST_ROWS)
+    rows = shown_rows(release, spelled, MOST_ROWS)
     matrix = np.column_stack([Intervals.of(rows, name).midpoints for name in columns])
     complete = matrix[~np.isnan(matrix).any(axis=1)]
     if len(complete) < 2:

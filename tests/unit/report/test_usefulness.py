@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import io
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 import sfumato as sf
 from sfumato.report import html, terminal
 from sfumato.report.summary import summarize
-from sfumato.report.usefulness import column_spreads, usefulness
+from sfumato.report.usefulness import EveryNth, column_spreads, row_question, shown_rows, usefulness
+from sfumato.table.table import Table
 
 
 def people(rows: int, *names: str) -> dict[str, object]:
@@ -102,3 +107,30 @@ def test_the_terminal_and_the_report_say_it():
     for text in (printed.getvalue(), html.Report.of(release).page):
         assert "Of little use" in text
         assert "2 groups are too few to cut each column once" in text
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes=st.lists(st.integers(1, 60), min_size=1, max_size=8), step=st.integers(1, 20))
+def test_every_nth_row_of_parts_is_a_row_of_them_and_their_share(sizes, step):
+    ends = np.cumsum([0, *sizes])
+    parts = [
+        Table.from_arrow(pa.table({"x": np.arange(first, last), "other": ["t"] * (last - first)}))
+        for first, last in pairwise(ends)
+    ]
+    question = EveryNth(("x",), step)
+    drawn = question.finish(reduce(question.merge, map(question.of, parts)))
+    assert drawn.names == ("x",)
+    rows = drawn.numbers("x").astype(int)
+    assert len(set(rows)) == len(rows) and set(rows) <= set(range(ends[-1]))
+    per_part = np.histogram(rows, ends)[0]
+    assert all(size // step <= number <= -(-size // step) for size, number in zip(sizes, per_part, strict=True))
+
+
+def test_a_few_rows_stand_for_all_of_a_large_release(tmp_path, monkeypatch):
+    release = sf.Boxes(k=3).release(people(2000, "x", "y"), schema=QUASI, engine="duckdb", into=tmp_path / "out")
+    assert row_question(release) is None
+    monkeypatch.setattr("sfumato.release.rows.MANY_ROWS", 1000)
+    monkeypatch.setattr("sfumato.report.usefulness.SHOWN_CELLS", 600)
+    rows = shown_rows(release, ["x_low", "rare"], 50)
+    assert rows.names == ("x_low", "rare") and 25 <= rows.rows <= 50
+    assert set(rows.numbers("x_low")) <= set(release.table.numbers("x_low"))
