@@ -80,9 +80,9 @@ class Parts:
         released = self.released(part)
         return Evidence(released, self.blocks.read(part.block), np.load(self.origins / f"{part.number}.npy"))
 
-    def released(self, part: ReleasedPart) -> Table:
-        """Return the rows of a part as they were written."""
-        released = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts())
+    def released(self, part: ReleasedPart, names: Sequence[str] | None = None) -> Table:
+        """Return the rows of a part as they were written; with ``names`` only these columns."""
+        released = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts(names))
         if released.rows != part.rows:
             raise GuaranteeNotMet(
                 "A part of the release must be as it was written.",

@@ -85,9 +85,9 @@ def _tally(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
     return files.write(part.number, PartTallies.of(files.claims, parts.evidence(part)))
 
 
-def _answer(parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
+def _answer(reads: Sequence[str], parts: Parts, files: TallyFiles, part: ReleasedPart) -> Gists:
     """Count the released rows of one part, and leave its tallies in a file."""
-    released = parts.released(part)
+    released = parts.released(part, reads or None)
     evidence = Evidence(released, released.select([]), np.arange(released.rows))
     return files.write(part.number, PartTallies(tuple(claim.tally(evidence) for claim in files.claims)))
 
@@ -191,8 +191,9 @@ class OutOfCoreSession(Session[OutOfCoreTable, Any]):
     def ask(self, work: OutOfCoreWork, questions: Sequence[Question[Any]]) -> dict[Question[Any], Any]:
         """Answer questions about the released rows, each part where it is."""
         asked = [AskedOfRelease(question) for question in questions]
-        folder = self.folder / f"answers-{secrets.token_hex(4)}"
-        told = self._count(TallyFiles.create(folder, asked, work.parts.rows), partial(_answer, work.parts.alone), work)
+        files = TallyFiles.create(self.folder / f"answers-{secrets.token_hex(4)}", asked, work.parts.rows)
+        reads = list(dict.fromkeys(name for question in questions for name in question.reads))
+        told = self._count(files, partial(_answer, reads, work.parts.alone), work)
         return {question: question.finish(own[0]) for question, own in zip(questions, told.of_claims, strict=True)}
 
     def _count(
