@@ -16,7 +16,7 @@ from sfumato.errors import StatisticError
 from sfumato.statistics.conditions import base_columns
 from sfumato.statistics.model_fit import Model
 from sfumato.statistics.point_rows import Correction, PointRows, evaluate, fit_rows
-from sfumato.table.table import CountedRows, Table
+from sfumato.table.table import CountedRows, Table, replace_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,11 +136,12 @@ class ChangedRows:
         size, table = math.prod(self.shape[1:]), self.counted.table
         arrow = table.arrow.take(pa.array(np.repeat(np.arange(table.rows), size)))
         grid = np.indices(self.shape[1:]).reshape(len(self.changed), -1)
-        for one, places in zip(self.changed, grid, strict=True):
-            cells = one.values.take(pa.array(np.tile(places, table.rows)))
-            arrow = arrow.set_column(arrow.schema.get_field_index(one.name), one.name, cells)
+        cells = {
+            one.name: one.values.take(pa.array(np.tile(places, table.rows)))
+            for one, places in zip(self.changed, grid, strict=True)
+        }
         weights = self.weights * _along((self.counted.count * self.sampling)[:, None], None, len(self.shape))
-        return PointRows.of(Table(arrow, table.kinds), columns, weights.reshape(-1))
+        return PointRows.of(Table(replace_columns(arrow, cells), table.kinds), columns, weights.reshape(-1))
 
     def as_released(self, columns: Sequence[str]) -> PointRows:
         """Return the released rows as they are."""

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sfumato.errors import OptionError
 from sfumato.table.intervals import Member, format_set, interval_names, is_interval, parse_set
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table, require_known
+from sfumato.table.table import Table, replace_columns, require_known
 
 Precision = Literal["day", "week", "month", "quarter", "year", "decade"] | float | Mapping[str, str]
 PERIODS = ("day", "week", "month", "quarter", "year", "decade")
@@ -42,14 +42,12 @@ def coarsen(table: Table, knows: Mapping[str, Precision] | None) -> Table:
     if not knows:
         return table
     require_known(knows, table.names)
-    arrow = table.to_arrow()
+    cells = {}
     for name, precision in knows.items():
         coded = table.coded(name)
-        labels = _coarsen_values(coded.values, table.kinds[name], precision, name)
-        place = arrow.schema.get_field_index(name)
-        arrow = arrow.set_column(place, name, labels.take(pa.array(coded.codes)))
+        cells[name] = _coarsen_values(coded.values, table.kinds[name], precision, name).take(pa.array(coded.codes))
     kept = {name: kind for name, kind in table.kinds.items() if name not in knows}
-    return Table.from_arrow(arrow, kept)
+    return Table.from_arrow(replace_columns(table.to_arrow(), cells), kept)
 
 
 def require_knowledge(knows: object) -> None:
@@ -76,7 +74,7 @@ def coarsen_released(released: Table, knows: Mapping[str, Precision], kinds: Map
     >>> known.to_arrow().to_pydict()
     {'age_low': [3.0, 3.0], 'age_high': [4.0, 5.0], 'zip': ['80', '10']}
     """
-    arrow, shown = released.to_arrow(), dict(released.kinds)
+    cells, shown = dict[str, pa.Array](), dict(released.kinds)
     for name, precision in knows.items():
         for column in interval_names(name) if is_interval(name, shown) else (name,):
             if column not in shown or (kinds[name].is_numeric and not shown[column].is_numeric):
@@ -84,9 +82,8 @@ def coarsen_released(released: Table, knows: Mapping[str, Precision], kinds: Map
             coded = released.coded(column)
             values = _coarsen_cells(coded.values, kinds[name], precision, name)
             shown[column] = _kind_of(values)
-            place = arrow.schema.get_field_index(column)
-            arrow = arrow.set_column(place, column, values.take(pa.array(coded.codes)))
-    return Table.from_arrow(arrow, shown)
+            cells[column] = values.take(pa.array(coded.codes))
+    return Table.from_arrow(replace_columns(released.to_arrow(), cells), shown)
 
 
 def _coarsen_cells(values: pa.Array, kind: Kind, precision: Precision, name: str) -> pa.Array:

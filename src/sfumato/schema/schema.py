@@ -36,26 +36,25 @@ from sfumato.schema.recognition.roles import suggest
 from sfumato.sources.frames import as_table
 from sfumato.table.facts import ColumnFacts, facts_of
 from sfumato.table.kinds import Kind, order_categories
-from sfumato.table.table import Table
+from sfumato.table.table import Table, replace_columns
 
 LARGEST_TOTAL = 1e150  # of weights: statistics square it
 
 
 def convert(columns: Iterable[Column], table: Table) -> Table:
     """Return the table with the declared kinds; stored types change only if a kind requires it."""
-    arrow, kinds = table.arrow, dict(table.kinds)
+    kinds, cells = dict(table.kinds), dict[str, pa.ChunkedArray]()
     for column in columns:
         if column.name not in kinds:
             continue
         if column.kind is None:
-            is_zero_or_one = kinds[column.name] is Kind.BOOLEAN and pt.is_integer(arrow.column(column.name).type)
+            is_zero_or_one = kinds[column.name] is Kind.BOOLEAN and pt.is_integer(table.arrow.column(column.name).type)
             if is_zero_or_one and (column.domain is not None or column.words):
                 kinds[column.name] = Kind.WHOLE  # what is declared about its numbers says that it has numbers
             continue
-        position = arrow.column_names.index(column.name)
-        arrow = arrow.set_column(position, column.name, _as_kind(arrow.column(position), column))
+        cells[column.name] = _as_kind(table.arrow.column(column.name), column)
         kinds[column.name] = column.kind
-    return Table(arrow, kinds)
+    return Table(replace_columns(table.arrow, cells), kinds)
 
 
 def _as_kind(cells: pa.ChunkedArray, column: Column) -> pa.ChunkedArray:

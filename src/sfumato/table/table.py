@@ -338,6 +338,13 @@ def require_known(names: Iterable[str], known: Collection[str]) -> None:
         )
 
 
+def replace_columns(arrow: pa.Table, cells: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    """Return the table with other cells in some columns; the time is that of all columns, however many are replaced."""
+    fields = [pa.field(one.name, cells[one.name].type) if one.name in cells else one for one in arrow.schema]
+    columns = [cells.get(name, column) for name, column in zip(arrow.column_names, arrow.columns, strict=True)]
+    return pa.table(columns, schema=pa.schema(fields, arrow.schema.metadata)) if fields else arrow
+
+
 def column_labels(arrow: pa.Table) -> dict[str, str]:
     """Return the labels of the columns that have one."""
     return {

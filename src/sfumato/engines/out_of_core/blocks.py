@@ -28,7 +28,7 @@ from sfumato.release.rows import StoredTable
 from sfumato.release.target import part_name
 from sfumato.table.groups import group_labels
 from sfumato.table.kinds import Kind, order_categories
-from sfumato.table.table import Table
+from sfumato.table.table import Table, replace_columns
 
 
 class Blocks(Protocol):
@@ -229,10 +229,9 @@ class EqualTypes:
         """Write a part again whose columns differ from those of other parts; a task that is repeated does no harm."""
         texts, orders, columns = self.texts, self.orders, self.changes(part)
         arrow = next(StoredTable([self.folder / part_name(part.number)], part.kinds, part.rows).parts()).arrow
-        for name in columns:
-            text = arrow.column(name).cast(pa.string())
-            cells = order_categories(text, orders[name]) if name in orders else text
-            arrow = arrow.set_column(arrow.column_names.index(name), name, cells)
+        cells = {name: arrow.column(name).cast(pa.string()) for name in columns}
+        cells |= {name: order_categories(cells[name], orders[name]) for name in columns if name in orders}
+        arrow = replace_columns(arrow, cells)
         write_whole(self.folder / part_name(part.number), partial(write_parquet, arrow))
         kinds = {name: texts.get(name, kind) for name, kind in part.kinds.items()}
         return replace(part, kinds=kinds, types={**part.types, **columns}, orders={**part.orders, **orders})

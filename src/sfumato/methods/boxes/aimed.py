@@ -23,7 +23,7 @@ from sfumato.statistics.model_fit import Model
 from sfumato.statistics.point_rows import PointRows, evaluate, fit_rows
 from sfumato.statistics.tallies import Count
 from sfumato.table.kinds import Kind
-from sfumato.table.table import Table
+from sfumato.table.table import Table, replace_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -163,12 +163,9 @@ class AimedStatistics:
 
 def _as_numbers(table: Table, names: Mapping[str, float]) -> Table:
     """Return the table with these columns as numbers with fractions."""
-    arrow, kinds = table.arrow, dict(table.kinds)
-    for name in table.names:
-        if name in names and kinds[name] is not Kind.CONTINUOUS:
-            cells = pa.array(table.numbers(name), from_pandas=True)
-            arrow, kinds[name] = arrow.set_column(table.names.index(name), name, cells), Kind.CONTINUOUS
-    return Table(arrow, kinds)
+    changed = [name for name, kind in table.kinds.items() if name in names and kind is not Kind.CONTINUOUS]
+    cells = {name: pa.array(table.numbers(name), from_pandas=True) for name in changed}
+    return Table(replace_columns(table.arrow, cells), {**table.kinds, **dict.fromkeys(changed, Kind.CONTINUOUS)})
 
 
 def _compared(part: Statistic) -> tuple[str, ...]:

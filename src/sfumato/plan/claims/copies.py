@@ -12,7 +12,7 @@ import pyarrow.types as pt
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 from sfumato.table.group_counts import GroupCounts, sum_by_group
 from sfumato.table.groups import KeyedGroups, column_hashes, row_keys
-from sfumato.table.table import Table
+from sfumato.table.table import Table, replace_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 def round_numbers(table: Table) -> Table:
     """Return the table with fractional numbers in single precision, about seven digits."""
-    arrow = table.arrow
-    for place, field in enumerate(arrow.schema):
-        if pt.is_floating(field.type) or pt.is_decimal(field.type):
-            arrow = arrow.set_column(place, field.name, pa.array(_single(table.numbers(field.name)), from_pandas=True))
-    return Table(arrow, table.kinds)
+    cells = {
+        one.name: pa.array(_single(table.numbers(one.name)), from_pandas=True)
+        for one in table.arrow.schema
+        if pt.is_floating(one.type) or pt.is_decimal(one.type)
+    }
+    return Table(replace_columns(table.arrow, cells), table.kinds)
 
 
 def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
