@@ -72,6 +72,7 @@ def _cut(scores, k, order, labels):
 
 CELL = 128  # smallest number of points of a cell; their bounds stay in the level 1 cache
 FIRST = 8  # cells that are searched in the order of their distance, so that the others are soon too far away
+SKIPPING = 10  # columns up to which bounds keep most pairs from being compared
 SHARE = 64  # queries that a thread processes at a time
 BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
@@ -208,7 +209,13 @@ def _homes(short, cells):
     return homes
 
 
-@jit(work=lambda chosen, queries, short, points, cells, slack, squared, index: 0.5 * len(chosen) * len(points.values))
+def _scan_work(chosen, queries, short, points, *_):
+    """Return microseconds as Python: in many columns hardly a pair can be skipped, and each compares all of them."""
+    columns = queries.shape[1]
+    return len(chosen) * len(points.values) * (0.5 if columns <= SKIPPING else 0.7 * columns)
+
+
+@jit(work=_scan_work)
 def _scan(chosen, queries, short, points, cells, slack, squared, index):
     """Fill the sorted lists of the nearest points of the chosen queries."""
     far, done = np.empty(len(cells.size), dtype=np.float32), np.empty(len(cells.size), dtype=np.bool_)

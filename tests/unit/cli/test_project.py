@@ -90,8 +90,8 @@ class TestProject:
     @pytest.mark.parametrize("name", ["clinic.people", "`old clinic`.people"])
     def test_a_table_of_a_cluster_is_no_path(self, name, tmp_path):
         (tmp_path / "deep").mkdir()
-        for given, written in (({"master": "spark://host:7077"}, name), ({"engine": "memory"}, f"../{name}")):
-            text = project_text(Request(input=name, target="deep/out", **given), tmp_path / "deep")
+        for engine, written in (({"master": "spark://host:7077"}, name), ({"engine": "memory"}, f"../{name}")):
+            text = project_text(Request(input=name, target="deep/out", **engine), tmp_path / "deep")
             assert tomllib.loads(text)["input"] == written
             Path("deep/out.toml").write_text(text)
             assert read_project("deep/out.toml").input == name

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.neighbours import nearest
+from sfumato.kernels.neighbours import SHARE, _scan_work, nearest
 from sfumato.kernels.prediction import downward_shift, prediction, prediction_from_others
 
 
@@ -130,3 +132,13 @@ def test_downward_shift_is_the_largest_excess_of_the_distribution(numbers, refer
         for at in numbers + reference
     )
     assert downward_shift(np.array(numbers), np.array(reference)) == pytest.approx(max(0.0, slow))
+
+
+def test_few_rows_of_many_columns_are_compared_by_compiled_code():
+    """As Python, 200 rows of 3,000 columns took two minutes: the estimate of the work did not count columns."""
+    points = np.random.default_rng(1).normal(size=(200, 3000))
+    arguments = (np.arange(SHARE), points, points, SimpleNamespace(values=points))
+    seconds = 1e-6 * _scan_work(*arguments, None, None, None, None)
+    assert seconds > 64 * 200 * 3000 * 2e-7  # a step of Python takes longer than this
+    narrow = points[:, :5]
+    assert 1e-6 * _scan_work(arguments[0], narrow, narrow, SimpleNamespace(values=narrow)) < 0.01 * seconds
