@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from importlib import import_module
@@ -46,9 +47,24 @@ def test_the_largest_releases_stand_in_one_table(benchmark, figures):
     costs = {"wall": 120.0, "processor": 240.0, "memory": 1.5e9, "disk": 4e9}
     runs = [{"rows": rows, "columns": 2, "bytes": 4, **costs} for rows in (10**9, 10**8)]
     page.keep("largest", {"memory": "4GB", "runs": runs})
-    first, second = page.page().splitlines()[-2:]
+    text = page.page()
+    first, second = (line for line in text.splitlines() if line.startswith("| 1"))
     assert first == "| 100,000,000 | 2 | 4 | 2.0 | 4.0 | 1.50 GB | 4 GB |"
     assert second.startswith("| 1,000,000,000 |")
+    assert "the time on the clock 0.10 times" in text
+    page.keep("largest", {"memory": "4GB", "runs": runs[:1]})
+    assert "times as much" not in page.page()
+
+
+def test_genotypes_are_measured_and_stand_in_the_page(benchmark, figures, monkeypatch, capsys):
+    study, page = benchmark("genotypes"), benchmark("scale_page")
+    monkeypatch.setattr("sys.argv", ["genotypes.py", "--rows", "60", "--columns", "30", "--step", "assess"])
+    study.main()
+    cost = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert cost["wall"] > 0.0 and cost["memory"] > 1e7
+    runs = [{"step": step, "said": said, **cost} for step, said in study.STEPS.items()]
+    page.keep("genotypes", {"rows": 60, "columns": 30, "runs": runs})
+    assert "| a release by `PartitionedIca` |" in page.page()
 
 
 def test_a_large_release_is_measured_as_a_user_makes_it(benchmark, figures, tmp_path, monkeypatch):

@@ -162,7 +162,7 @@ class TestRelease:
         released = sf.Boxes(k=5).release(frame, schema=ROLES)
         assert released.table.to_arrow().num_rows == 6000
 
-    @pytest.mark.parametrize("name", ["people", "`the people`", "global_temp.people"])
+    @pytest.mark.parametrize("name", ["people", "`people`", "global_temp.people"])
     def test_views_and_tables_of_a_catalog_are_read_by_name(self, name, spark, frame, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         view, engine = name.rpartition(".")[2].strip("`"), sf.Spark(spark)
