@@ -197,8 +197,8 @@ def assess_in_session(job: Job, session: Session[Any, Any], source: Any, work: A
     if wishes.found is not None:
         return wishes.found
     randomness = Randomness(wishes.options.seed)
-    quasi, released = manifest.names(Role.QUASI), work.released.kinds
-    known = [column.name for column in manifest.columns]
+    quasi, released = frozenset(manifest.names(Role.QUASI)), work.released.kinds
+    known = frozenset(column.name for column in manifest.columns)
     together = [name for name in released if original_name(name, released, known) in quasi]
     sample = session.sample(work, SAMPLED, together, randomness.stream("sampled people"))
     subject = pair_release(

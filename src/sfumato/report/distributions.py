@@ -332,7 +332,7 @@ def groups(release: Release) -> ReleasedGroups | None:
     if manifest is None or not grouped or not release.table.rows:
         return None
     sizes = release.answers(report_questions(release))[grouped]
-    known, quasi = [column.name for column in manifest.columns], manifest.names(Role.QUASI)
+    known, quasi = {column.name for column in manifest.columns}, frozenset(manifest.names(Role.QUASI))
     names = dict.fromkeys(original_name(name, release.table.kinds, known) for name in release.table.names)
     return ReleasedGroups(
         columns=tuple(name for name in names if name in quasi),
@@ -412,7 +412,7 @@ def _known_columns(release: Release) -> tuple[list[str], dict[str, list[str]]]:
     manifest = release.manifest
     if manifest is None or manifest.is_measured or not release.table.rows:
         return [], {}
-    quasi, known = manifest.names(Role.QUASI), [column.name for column in manifest.columns]
+    quasi, known = manifest.names(Role.QUASI), {column.name for column in manifest.columns}
     shown: dict[str, list[str]] = {}
     for name in release.table.names:
         shown.setdefault(original_name(name, release.table.kinds, known), []).append(name)

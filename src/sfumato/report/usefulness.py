@@ -106,8 +106,8 @@ def group_question(release: Release) -> GroupSizesOf | None:
     """Return what is asked about groups of rows that are equal in the protected columns; None without such columns."""
     if release.manifest is None:
         return None
-    released, quasi = release.table.kinds, release.manifest.names(Role.QUASI)
-    known = [column.name for column in release.manifest.columns]
+    released, quasi = release.table.kinds, frozenset(release.manifest.names(Role.QUASI))
+    known = frozenset(column.name for column in release.manifest.columns)
     columns = tuple(name for name in release.table.names if original_name(name, released, known) in quasi)
     return GroupSizesOf(columns, BOX if BOX in released and BOX not in known else None) if columns else None
 

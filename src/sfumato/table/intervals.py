@@ -114,8 +114,8 @@ def original_name(name: str, released: Collection[str], known: Collection[str] |
 
 def original_names(released: Sequence[str], known: Collection[str] | None = None) -> tuple[str, ...]:
     """Return the original columns that these released columns show, each once; ``known`` as above."""
-    present = frozenset(released)
-    return tuple(dict.fromkeys(original_name(name, present, known) for name in released))
+    present, columns = frozenset(released), None if known is None else frozenset(known)
+    return tuple(dict.fromkeys(original_name(name, present, columns) for name in released))
 
 
 def box_columns(
