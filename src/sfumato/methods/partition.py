@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -218,3 +218,47 @@ def grow_routes(
         pending.append((rows[~below], len(axis) - 1))
         pending.append((rows[below], -1))
     return Routes(np.array(axis), np.array(threshold), np.array(other), np.array(pieces))
+
+
+LARGE = 0.25  # share of a block's rows from which a group has blocks of its own, so that blocks are about equally large
+
+
+@dataclass(frozen=True, repr=False)
+class HashedGroups:
+    """Blocks of whole groups: a group goes to one of ``few`` blocks by its hash.
+
+    Groups that are large by the sampled rows have blocks of their own, after these. A group of more rows than a block
+    is divided into ``pieces`` by the keys of its rows.
+    """
+
+    few: int = 1
+    large: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))  # hashes, in ascending order
+    pieces: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # of each large group
+
+    @classmethod
+    def of(
+        cls, few: int, sampled: NDArray[np.uint64], most: float, can_stand: Callable[[NDArray[np.int64]], bool]
+    ) -> Self:
+        """Return the blocks for groups with these hashes of sampled rows, of which a block shall have ``most``."""
+        order = np.argsort(sampled, kind="stable")
+        hashes, starts, counts = np.unique(sampled[order], return_index=True, return_counts=True)
+        large = np.flatnonzero(counts > LARGE * most)
+        groups = (order[starts[one] : starts[one] + counts[one]] for one in large)
+        pieces = [_count_pieces(rows, most, can_stand) for rows in groups]
+        return cls(few, hashes[large], np.array(pieces, dtype=np.int64))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        return self.few + int(self.pieces.sum())
+
+    def route(self, hashes: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the block of each row, by the hash of its group and its key."""
+        block = (hashes % np.uint64(self.few)).astype(np.int64)
+        if len(self.large):
+            place = np.minimum(np.searchsorted(self.large, hashes), len(self.large) - 1)
+            rows = np.flatnonzero(self.large[place] == hashes)
+            group = place[rows]
+            piece = (mix_bits(keys[rows]) % self.pieces[group].astype(np.uint64)).astype(np.int64)
+            block[rows] = self.few + (np.cumsum(self.pieces) - self.pieces)[group] + piece
+        return block

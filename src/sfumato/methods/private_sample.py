@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato.errors import OptionError
 from sfumato.methods.base import Method
 from sfumato.methods.options import reported_option
+from sfumato.methods.partition import HashedGroups
 from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.methods.recodings.quasi_columns import MOST_VALUES, promise_containment
 from sfumato.methods.recodings.recoding import Recoded, Recoding, RecodingPlan, ValueMap, texts
@@ -111,7 +112,7 @@ class PrivateSample(Method):
             method_notes={"delta": delta, "sampling probability": sampling.beta, "smallest group": sampling.k},
             rules=GroupRules(k=sampling.k),
             suppressed_at_most=1.0,
-            parts=count_blocks(survey),
+            groups=HashedGroups(count_blocks(survey)),  # a group that is divided would be counted in parts
             sampling=sampling,
             randomness=randomness,
         )

@@ -25,7 +25,7 @@ from sfumato.methods.recodings.group_rules import GroupRules, make_rules
 from sfumato.methods.recodings.quasi_columns import promise_containment
 from sfumato.methods.recodings.recoding import RecodingPlan, released_columns
 from sfumato.params import Checked, Choice, OrNone, Probability, Whole
-from sfumato.plan.survey import Survey, count_blocks
+from sfumato.plan.survey import Survey
 from sfumato.risk.anonymity_budget import anonymity_budget, require_population
 from sfumato.schema.schema import Schema
 
@@ -144,8 +144,7 @@ class Generalize(Method):
             },
             rules=rules,
             suppressed_at_most=0.0 if rules.allow_all else self.beta,
-            parts=count_blocks(survey),
-        )
+        ).in_blocks(survey)
 
     def combinations(self, population: int) -> int:
         """Return the budget: the number of combinations that may be released if all are equally likely.

@@ -220,7 +220,6 @@ def global_plan(
     population: Table | None,
     levels: Mapping[str, int],
     seconds: float,
-    parts: int,
     promised: GroupRules,
 ) -> GlobalPlan:
     """Find the best combination of levels, and return the plan that applies it; the options are those of ``Recode``.
@@ -272,7 +271,6 @@ def global_plan(
         promises=(*claims, *promise_containment(tuple(recodings.values()))),
         method_notes=notes,
         suppressed_at_most=suppress,
-        parts=parts,
         rules=rules,
         population=groups,
     )

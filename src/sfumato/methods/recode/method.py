@@ -21,7 +21,7 @@ from sfumato.methods.recodings.group_rules import DISTANCES, DIVERSITY_KINDS, Di
 from sfumato.methods.recodings.quasi_columns import QuasiColumns
 from sfumato.params import Checked, Choice, Number, OrNone, Probability, Share, Tabular, option
 from sfumato.plan.plan import Plan
-from sfumato.plan.survey import Survey, count_blocks, is_whole
+from sfumato.plan.survey import Survey, is_whole
 from sfumato.sources.frames import as_table
 
 if TYPE_CHECKING:
@@ -181,6 +181,5 @@ class Recode(Method):
             population=self.population,
             levels=self.levels or {},
             seconds=self.search,
-            parts=count_blocks(survey),
             promised=rules,
-        )
+        ).in_blocks(survey)

@@ -31,7 +31,7 @@ from sfumato.plan.claims.each_column import AtMostValues, EachColumnAnonymous
 from sfumato.plan.plan import Evidence
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, GroupSizesOf, Question
 from sfumato.plan.sketches import WeightedPoints, all_points
-from sfumato.plan.survey import Sample, Survey, count_blocks, is_whole
+from sfumato.plan.survey import Sample, Survey, is_whole
 from sfumato.schema.columns import Column, Role
 from sfumato.schema.schema import Schema
 from sfumato.schema.suggested_hierarchies import tree_for
@@ -255,8 +255,7 @@ class ColumnwiseMethod(Method):
                 *self._promise_diversity(survey, schema, tuple(chain.from_iterable(shown.values()))),
                 *promise_containment(recodings),
             ),
-            parts=count_blocks(survey),
-        )
+        ).in_blocks(survey)
 
     def _promise_diversity(self, survey: Survey, schema: Schema, columns: tuple[str, ...]) -> tuple[Claim[Any], ...]:
         """Return the promises about sensitive columns in groups of rows that are equal in these released columns."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError
+from sfumato.methods.partition import HashedGroups
 from sfumato.methods.recodings.group_rules import GroupRules
 from sfumato.plan.claims.rows import ColumnsAllowed, RowsAccountedFor
 from sfumato.plan.plan import Claim, Outcome, Plan
 from sfumato.plan.questions import Distinct
+from sfumato.plan.survey import count_blocks
 from sfumato.table.groups import column_hashes, combination_hashes, group_labels, mix_bits
 from sfumato.table.intervals import interval_names, low_name
 from sfumato.table.kinds import Kind
@@ -25,6 +27,8 @@ from sfumato.table.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sfumato.plan.survey import Survey
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,7 +155,7 @@ class RecodingPlan(Plan):
     """Recode some columns and release the others as they are.
 
     ``rules`` say which groups of rows that are equal in the released quasi-identifiers may be released; the others are
-    suppressed. If the engine works in blocks, each block contains whole groups.
+    suppressed. If the engine works in blocks, each block contains whole groups, or large parts of a very large one.
     """
 
     columns: tuple[str, ...]  # original columns that may be released, in order
@@ -161,7 +165,7 @@ class RecodingPlan(Plan):
     method_notes: Mapping[str, Any] = field(default_factory=dict)  # notes for the manifest
     rules: GroupRules = field(default_factory=GroupRules)
     suppressed_at_most: float = 0.0  # share of rows
-    parts: int = 1
+    groups: HashedGroups = field(default_factory=HashedGroups)
 
     def __post_init__(self) -> None:
         require_unused(released_columns(self.columns, self.recodings))
@@ -189,15 +193,36 @@ class RecodingPlan(Plan):
 
     @property
     def blocks(self) -> int:
-        return self.parts
+        return self.groups.blocks
 
     @property
     def needs_whole_table(self) -> bool:
         """Whether a column is grouped by rank, so that equal values may be in different groups."""
         return any(recoding.by_rank for recoding in self.recodings)
 
+    def in_blocks(self, survey: Survey) -> Self:
+        """Return the plan with as many blocks as the engine prefers, which are about equally large by the sample.
+
+        A very large group is divided if the rules allow parts of it that are smaller still.
+        """
+        few = count_blocks(survey)
+        if few == 1 or not self.quasi or self.needs_whole_table or survey.block_rows is None:
+            return replace(self, groups=HashedGroups(few))
+        rows = survey.sample.table
+        released = recode_table(rows, self.quasi, self._by_name)
+
+        def can_stand(part: NDArray[np.int64]) -> bool:
+            return bool(self.rows_to_keep(released.take(part), rows.take(part)).all())
+
+        most = survey.block_rows * survey.sample.share
+        return replace(self, groups=HashedGroups.of(few, self._hashes(rows), most, can_stand))
+
     def route(self, rows: Table, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the block of each row: rows that will be equal in the quasi-identifiers go to the same block."""
+        return self.groups.route(self._hashes(rows) if self.quasi else mix_bits(keys), keys)
+
+    def _hashes(self, rows: Table) -> NDArray[np.uint64]:
+        """Return a hash of each row that is the same for rows that will be equal in the quasi-identifiers."""
         by_name = self._by_name
         shown = [
             mix_bits(by_name[name].codes(rows).astype(np.uint64) + np.uint64(place))
@@ -205,8 +230,7 @@ class RecodingPlan(Plan):
             else column_hashes(rows, name)
             for place, name in enumerate(self.quasi)
         ]
-        mixed = combination_hashes(shown) if shown else mix_bits(keys)
-        return (mixed % np.uint64(self.parts)).astype(np.int64)
+        return combination_hashes(shown)
 
     def transform(self, block: Table, number: int) -> Outcome:
         released = recode_table(block, self.columns, self._by_name)

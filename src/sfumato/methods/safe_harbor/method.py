@@ -25,7 +25,7 @@ from sfumato.methods.recodings.recoding import RecodingPlan, ValueMap
 from sfumato.params import Checked, OrNone, Whole, option, require_choice
 from sfumato.plan.plan import Claim, ClaimKind, Evidence, Finding, format_count
 from sfumato.plan.questions import Answers, Distinct, DistinctIn, FactsOf, Question
-from sfumato.plan.survey import Survey, count_blocks
+from sfumato.plan.survey import Survey
 from sfumato.schema.columns import Role
 from sfumato.schema.recognition.cells import (
     SHOWN_AGE,
@@ -191,8 +191,7 @@ class SafeHarbor(Method):
                 ],
                 "open questions": list(inspection.open_questions),
             },
-            parts=count_blocks(survey),
-        )
+        ).in_blocks(survey)
 
     def _require_answered(self, inspection: SafeHarborInspection, names: Sequence[str]) -> None:
         """Raise if a question about a column is open, or if an answer names no column."""
