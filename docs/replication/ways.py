@@ -82,9 +82,13 @@ def draw(comparison: Comparison) -> Figure:
         axes.set_xlabel("utility")
         axes.set_ylabel("larger of both risks")
         style_axes(axes)
-    for place, (number, _, x, y) in enumerate(near):
-        above = 5 if place % 2 else -11  # neighbours have their numbers on different sides
-        corner.annotate(str(number), (x, y), xytext=(-4, above), textcoords="offset points", fontsize=6.5, color=INK)
+    numbers: dict[tuple[float, float], list[str]] = {}
+    for number, _, x, y in near:
+        numbers.setdefault((round(x, 3), round(y, 3)), []).append(str(number))
+    for order, (place, alike) in enumerate(numbers.items()):
+        above = 5 if order % 2 else -11  # neighbours have their numbers on different sides
+        text = ", ".join(alike)
+        corner.annotate(text, place, xytext=(-4, above), textcoords="offset points", fontsize=6.5, color=INK)
     return figure
 
 
