@@ -12,12 +12,13 @@ from sfumato.cli import console
 
 ROWS = 300  # the released table is small, because the kernels that it compiles serve tables of any size
 NUMBERS = 3  # numeric columns of it
-VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (  # options for which a method calls other kernels
-    ("boxes", {"l": 2}),
-    ("boxes", {"search": 0.1}),
-    ("mdav", {"kind": "tree"}),
-    ("mdav", {"kind": "search", "search": 0.1}),
-)
+OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {  # for which a method calls other kernels, or releases such rows
+    "boxes": ({}, {"l": 2}, {"search": 0.1}),
+    "mdav": ({}, {"kind": "tree"}, {"kind": "search", "search": 0.1}),
+    "quantiles": ({"k": 5, "l": 1},),
+    "optimal-groups": ({"l": 1},),
+    "curves": ({"l": 1},),
+}
 
 
 def warm(
@@ -39,8 +40,7 @@ def warm(
 
     console.say_compiling()
     names = [method_class(name).name for name in method] or list(METHODS)
-    variants: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in names]
-    variants += [(name, options) for name, options in VARIANTS if name in names]
+    variants = [(name, options) for name in names for options in OPTIONS.get(name, ({},))]
     started, seconds = time.process_time(), dict.fromkeys(names, 0.0)
     with always_compiled(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the random table
@@ -73,6 +73,6 @@ def _release(name: str, options: dict[str, Any]) -> None:
         option.name: option.declared.strengths[1] for option in options_of(method_class(name)) if option.is_required
     }
     try:
-        make_method(name, **required, **options).release(columns, schema=roles, seed=0)
+        make_method(name, **required, **options).release(columns, schema=roles)
     except SfumatoError as error:  # a promise that random rows do not keep: the kernels are compiled all the same
         console.say(f"· {name}: {error.message}")

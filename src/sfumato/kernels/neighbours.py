@@ -75,6 +75,7 @@ FIRST = 8  # cells that are searched in the order of their distance, so that the
 SKIPPING = 10  # columns up to which bounds keep most pairs from being compared
 SHARE = 64  # queries that a thread processes at a time
 BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
+SLACK = 1e-9  # relative; more than rounding changes a sum
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 
@@ -134,6 +135,57 @@ def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(work, range(0, len(asked), SHARE)))
     return Neighbours(np.sqrt(squared), index)
+
+
+def nearest_without_each(
+    queries: NDArray[np.float64], points: NDArray[np.float64], group: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the nearest point of each query if one group of columns is left out: ``(queries, groups + 1)`` indices.
+
+    ``group`` numbers the groups of columns from 0; in the last column of the result none is left out. Of equally near
+    points the one with the smaller index is returned. However many groups there are, this takes about as long as
+    computing all distances twice.
+    """
+    found = np.zeros((len(queries), int(group.max()) + 2), dtype=np.int64)
+    asked, known = np.ascontiguousarray(queries), np.ascontiguousarray(points)
+
+    def work(start: int) -> None:
+        _scan_without_each(asked[start : start + SHARE], known, group, found[start : start + SHARE])
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(work, range(0, len(asked), SHARE)))
+    return found
+
+
+@jit(work=lambda queries, points, *_: 1.2 * len(queries) * points.size)
+def _scan_without_each(queries, points, group, found):
+    """Fill the nearest points.
+
+    A distance is the sum of what stands before the group and what stands after it. Taken from the whole distance, it
+    would have a rounding error that depends on the group, which would decide between equally near points.
+    """
+    groups = found.shape[1] - 1
+    part, before, least = np.empty(groups), np.empty(groups + 1), np.empty(groups + 1)
+    for query in range(len(queries)):
+        least[:], reach = np.inf, np.inf
+        for point in range(len(points)):
+            part[:] = 0.0
+            for column in range(len(group)):
+                step = queries[query, column] - points[point, column]
+                part[group[column]] += step * step
+            before[0], largest = 0.0, 0.0
+            for one in range(groups):
+                before[one + 1] = before[one] + part[one]
+                largest = max(largest, part[one])
+            if before[groups] * (1.0 - SLACK) - largest > reach:
+                continue
+            after = 0.0
+            for one in range(groups, -1, -1):
+                if before[one] + after < least[one]:
+                    least[one], found[query, one] = before[one] + after, point
+                if one < groups:
+                    after += part[one]
+            reach = least.max()
 
 
 def _distinct(points: NDArray[np.float64]) -> DistinctPoints:

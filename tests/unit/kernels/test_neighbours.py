@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.neighbours import SHARE, _scan_work, nearest
+from sfumato.kernels.neighbours import SHARE, _scan_work, nearest, nearest_without_each
 from sfumato.kernels.prediction import downward_shift, prediction, prediction_from_others
 
 
@@ -67,6 +67,36 @@ def test_of_equally_near_points_the_first_come_first_in_all_cells(values, k):
     distance, index = slow_nearest(queries, points, k)
     assert np.array_equal(found.distance, distance)
     assert np.array_equal(found.index, index)
+
+
+@given(data=st.data(), widths=st.lists(st.integers(1, 3), min_size=1, max_size=5))
+def test_leaving_out_each_group_matches_a_search_without_it(data, widths):
+    group = np.repeat(np.arange(len(widths)), widths)
+    cells = arrays(np.float64, st.tuples(st.integers(1, 40), st.just(len(group))), elements=st.integers(-3, 3))
+    queries, points = data.draw(cells), data.draw(cells)  # small integers: sums are exact, and many are equal
+    found = nearest_without_each(queries, points, group)
+    for number in range(len(widths) + 1):
+        others = group != number
+        assert np.array_equal(found[:, number], slow_nearest(queries[:, others], points[:, others], 1)[1][:, 0])
+
+
+def test_leaving_out_a_group_of_many_among_many_points_matches_a_search_without_it():
+    draw = np.random.default_rng(3)
+    points, queries, group = draw.normal(size=(800, 60)), draw.normal(size=(90, 60)), np.arange(60) // 2
+    points[400:] = points[:400]
+    found = nearest_without_each(queries, points, group)
+    assert found.max() < 400  # of equal points the first
+    for number in range(31):
+        others = group != number
+        assert np.array_equal(found[:, number], slow_nearest(queries[:, others], points[:, others], 1)[1][:, 0])
+
+
+def test_the_cells_left_out_do_not_decide_between_equally_near_points():
+    generator = np.random.default_rng(0)
+    same, apart = generator.normal(size=(1, 9)), np.concatenate([np.geomspace(9.0, 1.0, 300), np.zeros(1)])
+    points = np.column_stack([np.repeat(same, len(apart), axis=0), apart])
+    found = nearest_without_each(np.zeros((1, 10)), points, np.arange(10))
+    assert found[0, 9] == 0 and found[0, 10] == len(apart) - 1
 
 
 def test_queries_too_far_out_for_single_precision_have_neighbours():

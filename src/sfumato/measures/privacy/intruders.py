@@ -37,15 +37,10 @@ class Intruder:
         scales = {"standardised": "", "raw": ", numbers without logarithms", "ranks": ", numbers as ranks"}
         return f"an intruder who knows {self.knows}{scales[self.scale]}"
 
-    def places(
-        self, subject: MeasuredRelease, *, only: Sequence[str] | None = None, without: str | None = None
-    ) -> NDArray[np.int64]:
-        """Return the matrix columns that the intruder compares: of all known columns, of ``only`` some, or of others.
-
-        ``without`` is the column that the intruder wants to learn.
-        """
+    def places(self, subject: MeasuredRelease, *, only: Sequence[str] | None = None) -> NDArray[np.int64]:
+        """Return the matrix columns that the intruder compares: of all known columns, or of ``only`` some."""
         known = self.columns if only is None else only
-        used = [subject.code.columns(name) for name in known if name != without]
+        used = [subject.code.columns(name) for name in known]
         return np.concatenate(used) if used else np.empty(0, dtype=np.int64)
 
     def points(self, subject: MeasuredRelease, matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.kernels.neighbours import nearest
+from sfumato.kernels.neighbours import nearest, nearest_without_each
 from sfumato.measures.confidence import AttackRisk, adjust_p_values, exchanged_p_values, exchanges_among
 from sfumato.measures.privacy.box_kernels import SortedPoints
 from sfumato.measures.privacy.intruders import Intruder, intruders, rescale, worst_attempt
@@ -281,12 +281,17 @@ def _infer(
 ) -> tuple[Inference, ...]:
     """Return the guesses of one intruder: the value of the nearest row in the columns that the intruder knows."""
     people, rows = (rescale(subject, side, intruder.scale) for side in (everyone, subject.released_matrix))
+    places = [subject.code.columns(name) for name in intruder.columns]
+    known, group = np.concatenate(places), np.repeat(np.arange(len(places)), [len(one) for one in places])
+    nearest_row = nearest_without_each(people[:, known], rows[:, known], group)
+    left_out = {name: number for number, name in enumerate(intruder.columns)}
     found = []
     for name in subject.names:
-        places = intruder.places(subject, without=name)
-        if places.size:
-            row = nearest(people[:, places], rows[:, places], 1).index[:, 0]
-            correct = _correct(subject.code, name, everyone, subject.released_matrix[row])
+        number = left_out.get(name, len(places))
+        if (group != number).any():
+            own, code = subject.code.columns(name), subject.code.part([name])
+            guesses = subject.released_matrix[:, own][nearest_row[:, number]]
+            correct = _correct(code, everyone[:, own], guesses)
             found.append(Inference(column=name, intruder=intruder, inside=correct[:inside], outside=correct[inside:]))
     return tuple(found)
 
@@ -331,15 +336,11 @@ def _together(inside: NDArray[np.int64], outside: NDArray[np.int64], columns: in
     return AttackRisk.of(*counts)
 
 
-def _correct(
-    code: Encoder, column: str, people: NDArray[np.float64], guessed: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Return which people have the value of the row that was found for them."""
-    own = code.columns(column)
-    for category in code.categories:
-        if category.name == column:
-            return np.asarray(people[:, own].argmax(axis=1) == guessed[:, own].argmax(axis=1))
-    number = next(number for number in code.numbers if number.name == column)
+def _correct(code: Encoder, people: NDArray[np.float64], guessed: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which people have the value of the row that was found for them, in a matrix of one column."""
+    if code.categories:
+        return np.asarray(people.argmax(axis=1) == guessed.argmax(axis=1))
+    (number,) = code.numbers
     true, guess = number.natural(people), number.natural(guessed)
     correct = np.abs(guess - true) <= CLOSE * np.abs(true) + 1e-12
     if number.missing is not None:
