@@ -74,9 +74,12 @@ CELL = 128  # smallest number of points of a cell; their bounds stay in the leve
 FIRST = 8  # cells that are searched in the order of their distance, so that the others are soon too far away
 SKIPPING = 10  # columns up to which bounds keep most pairs from being compared
 SHARE = 64  # queries that a thread processes at a time
+MANY = 400  # columns from which no bound excludes many pairs, and all distances are computed as products
+TOGETHER = 64  # queries whose products with all points are in memory
 BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
 SLACK = 1e-9  # relative; more than rounding changes a sum
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
+ROUNDING_OF_SUMS = 4.0 * float(np.finfo(np.float64).eps)
 ODD = np.uint64(0x9E3779B97F4A7C15)  # 2⁶⁴ ÷ the golden ratio: multiplication by it spreads low bits to high bits
 
 
@@ -123,6 +126,9 @@ def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -
     squared, index = np.full((len(asked), k), np.inf), np.full((len(asked), k), -1, dtype=np.int64)
     if len(known) and len(asked) and k:
         distinct = _distinct(known)
+        if known.shape[1] > MANY:
+            _search_by_products(asked, distinct, squared, index)
+            return Neighbours(np.sqrt(squared), index)
         turn, centre = _leading_axes(distinct.values)
         turned, short = (distinct.values - centre) @ turn, (asked - centre) @ turn
         slack = ROUNDING * np.sqrt(turn.shape[1]) * max(float(np.abs(short).max()), float(np.abs(turned).max()))
@@ -186,6 +192,29 @@ def _scan_without_each(queries, points, group, found):
                 if one < groups:
                     after += part[one]
             reach = least.max()
+
+
+def _search_by_products(
+    asked: NDArray[np.float64], points: DistinctPoints, squared: NDArray[np.float64], index: NDArray[np.int64]
+) -> None:
+    """Fill the nearest points of each query: |q − p|² = |q|² + |p|² − 2qp, and exactly for those that may be nearest."""
+    centre = points.values.mean(axis=0)
+    centred = points.values - centre
+    lengths, k = (centred**2).sum(axis=1), min(squared.shape[1], len(centred))
+    copies, largest = np.diff(points.start), max(float(np.abs(asked).max()), float(np.abs(points.values).max()))
+    for start in range(0, len(asked), TOGETHER):
+        queries = asked[start : start + TOGETHER] - centre
+        own = (queries**2).sum(axis=1)
+        about = lengths - 2.0 * queries @ centred.T  # less the length of the query
+        length = np.sqrt(own) + np.sqrt(lengths.max())
+        slack = ROUNDING_OF_SUMS * (len(centre) * length + np.sqrt(len(centre)) * largest) * length
+        reach = np.partition(about, k - 1, axis=1)[:, k - 1] + slack
+        for query, near in enumerate(about <= reach[:, None]):
+            point = np.flatnonzero(near)
+            apart = np.repeat(((asked[start + query] - points.values[point]) ** 2).sum(axis=1), copies[point])
+            found = np.concatenate([points.copies[points.start[one] : points.start[one + 1]] for one in point])
+            first = np.lexsort((found, apart))[: squared.shape[1]]
+            squared[start + query, : len(first)], index[start + query, : len(first)] = apart[first], found[first]
 
 
 def _distinct(points: NDArray[np.float64]) -> DistinctPoints:

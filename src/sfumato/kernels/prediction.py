@@ -69,51 +69,79 @@ def downward_shift(numbers: NDArray[np.float64], reference: NDArray[np.float64])
     return max(0.0, float((below - expected).max()))
 
 
+def squared_distances(points: NDArray[np.float64], index: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the squared distances among the points of each row of ``index``: ``(queries, neighbours, neighbours)``."""
+    apart = np.zeros((*index.shape, index.shape[1]))
+    _fill_distances(np.ascontiguousarray(points), index, apart)
+    return apart
+
+
+def _distance_work(points, index, apart):
+    return 0.1 * apart.size * points.shape[1]
+
+
+@jit(work=_distance_work)
+def _fill_distances(points, index, apart):
+    for query in range(len(index)):
+        for one in range(index.shape[1]):
+            for other in range(one):
+                if index[query, one] < 0 or index[query, other] < 0:
+                    continue
+                squared = _squared_distance(points[index[query, one]], points[index[query, other]])
+                apart[query, one, other], apart[query, other, one] = squared, squared
+
+
+@jit(forceinline=True)
+def _squared_distance(one, other):
+    """Return the squared distance of two points: four sums side by side, which takes a fourth of the time."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = len(one) - len(one) % 4
+    for column in range(0, whole, 4):
+        first += (one[column] - other[column]) ** 2
+        second += (one[column + 1] - other[column + 1]) ** 2
+        third += (one[column + 2] - other[column + 2]) ** 2
+        fourth += (one[column + 3] - other[column + 3]) ** 2
+    for column in range(whole, len(one)):
+        first += (one[column] - other[column]) ** 2
+    return (first + second) + (third + fourth)
+
+
 def measure_halves(
     distance: NDArray[np.float64],
     index: NDArray[np.int64],
-    points: NDArray[np.float64],
+    apart: NDArray[np.float64],
     first: NDArray[np.bool_],
     k: int,
 ) -> NDArray[np.float64]:
     """Return the three measures of each query from the first and from the second half; shape (queries, 2, 3).
 
-    ``distance`` and ``index`` are neighbours in the pool, nearest first; ``first`` says which points are in the first
-    half. A query without neighbours in a half is infinitely far from it.
+    ``distance`` and ``index`` are neighbours in the pool, nearest first, and ``apart`` their squared distances from
+    each other; ``first`` says which points are in the first half. The variance of n points is the sum of the squared
+    distances of all pairs ÷ n(n − 1). A query without neighbours in a half is infinitely far from it.
     """
     found = np.empty((len(index), 2, 3))
-    _measure(distance, index, np.ascontiguousarray(points), first, k, found)
+    _measure(distance, index, apart, first, k, found)
     return found
 
 
-@jit
-def _measure(distance, index, points, first, k, found):
-    axes = points.shape[1]
-    total, squares = np.empty(axes), np.empty(axes)
+@jit(work=lambda distance, index, apart, first, k, found: 0.5 * index.size)
+def _measure(distance, index, apart, first, k, found):
+    chosen = np.empty(k, dtype=np.int64)  # places of the nearest neighbours in a half
     for query in range(len(index)):
         for half in range(2):
-            count, nearest, last = 0, np.inf, np.inf
-            start = 0
+            count, squares = 0, 0.0
             for place in range(index.shape[1]):
                 row = index[query, place]
                 if row < 0 or first[row] != (half == 0):
                     continue
-                if count == 0:
-                    nearest, start = distance[query, place], row
-                    total[:] = 0.0
-                    squares[:] = 0.0
-                for axis in range(axes):
-                    step = points[row, axis] - points[start, axis]
-                    total[axis] += step
-                    squares[axis] += step * step
-                last = distance[query, place]
+                for earlier in range(count):
+                    squares += apart[query, place, chosen[earlier]]
+                chosen[count] = place
                 count += 1
                 if count == k:
                     break
-            spread = np.inf if count == 0 else 0.0
-            if count > 1:
-                for axis in range(axes):
-                    spread += (squares[axis] - total[axis] * total[axis] / count) / (count - 1)
+            nearest = distance[query, chosen[0]] if count > 0 else np.inf
+            last = distance[query, chosen[count - 1]] if count > 0 else np.inf
             found[query, half, 0] = nearest
             found[query, half, 1] = nearest / last if count > 0 and last > 0.0 else 1.0
-            found[query, half, 2] = max(spread, 0.0)
+            found[query, half, 2] = squares / (count * (count - 1)) if count > 1 else (0.0 if count else np.inf)

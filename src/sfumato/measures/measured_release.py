@@ -40,6 +40,7 @@ Metric = Literal["standardised", "mahalanobis", "mixed", "probability"]
 METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed", "probability")
 
 WIDE_CELLS = 20_000_000  # of all matrices (160 MB), from which rows of more columns than rows are compared by products
+NARROW = 500  # columns of a wide table that a measure looks at if it needs their cells
 COLUMNS_AT_ONCE = 1000  # columns of wide tables whose matrices are in memory
 CATEGORIES = 100  # in a column with more categories, only the most common ones count in distances
 
@@ -209,10 +210,10 @@ class MeasuredRelease:
 
     @cached_property
     def narrow(self) -> MeasuredRelease:
-        """The same with some columns, spread over all: as many as there are rows; itself if it is not wide."""
+        """The same with some columns, spread over all; itself if it is not wide."""
         if not self.is_wide:
             return self
-        places = np.unique(np.linspace(0, len(self.names) - 1, self.original.rows).astype(np.int64))
+        places = np.unique(np.linspace(0, len(self.names) - 1, NARROW).astype(np.int64))
         return replace(self, columns=tuple(self.names[place] for place in places))
 
     @cached_property
@@ -220,16 +221,20 @@ class MeasuredRelease:
         """The rows of original and release in coordinates with the products of the rows of their matrices."""
         if not self.is_wide:
             return self.original_matrix, self.released_matrix
-        original, released = self._with_products(weighted=False)[:2]
+        original, released = self._products[:2]
         return original, released
 
     @cached_property
     def _wide_points(self) -> tuple[NDArray[np.float64], ...]:
         """The points of original, release and reference, without their matrices."""
-        sides = self._with_products(weighted=self.metric in ("mixed", "probability"))
+        sides = self._with_products(weighted=True) if self.metric in ("mixed", "probability") else self._products
         if self.metric == "standardised":
             return tuple(side / np.sqrt(self.code.width) for side in sides)
         return tuple(side @ principal_metric(sides[0]) for side in sides) if self.metric == "mahalanobis" else sides
+
+    @cached_property
+    def _products(self) -> tuple[NDArray[np.float64], ...]:
+        return self._with_products(weighted=False)
 
     def _with_products(self, *, weighted: bool) -> tuple[NDArray[np.float64], ...]:
         """Return coordinates of the rows of all tables with the products of their matrices, a few columns at a time.

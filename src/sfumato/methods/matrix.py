@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import CannotRelease
+from sfumato.kernels.eigenvectors import leading_eigenpairs
 from sfumato.methods.base import Method
 from sfumato.methods.options import logs_option, reported_option
 from sfumato.methods.permutation_plan import BLOCK_ROWS, RandomBlocks, RandomBlocksPlan, require_enough_rows
@@ -362,6 +363,9 @@ class MatrixPlan(RandomBlocksPlan):
 
 FITTED_ROWS = 5000  # rows to which a regression is fitted
 FEWEST_FITTED_ROWS = 2  # a regression needs this many rows; without them the mean stays
+MANY = 200  # columns of a matrix from which leading components predict a number instead of all other columns
+PREDICTORS = 50  # most leading components from which numbers are drawn for rows that have none
+ROWS_PER_PREDICTOR = 10  # with fewer, a regression would follow chance, and its ridge would leave little of it
 
 
 def impute(
@@ -374,11 +378,14 @@ def impute(
 
     A number is the prediction of a ridge regression on the other columns plus the residual of a random row (stochastic
     regression imputation). Columns are filled one after the other, and later ones use the numbers drawn before. If
-    ``predictors`` are given, one row for each row of the matrix, they take the place of the other columns.
+    ``predictors`` are given, one row for each row of the matrix, they take the place of the other columns; in a matrix
+    of very many columns these are its leading components, because a regression on all columns for each takes long.
     """
     numbers = [number for number in encoder.numbers if number.width > 1]
     if not numbers:
         return matrix
+    if predictors is None and matrix.shape[1] > MANY:
+        predictors = _leading_scores(matrix, generator)
     filled = matrix.copy()
     for number in numbers:
         known = number.states(matrix) == NUMBER
@@ -387,6 +394,23 @@ def impute(
             others = np.delete(filled, own, axis=1) if predictors is None else predictors
             filled[~known, number.position] = _draw(others, filled[:, number.position], known, generator)
     return filled
+
+
+def count_predictors(rows: int) -> int:
+    """Return from how many leading components the numbers of this many rows are drawn."""
+    return max(1, min(PREDICTORS, rows // ROWS_PER_PREDICTOR))
+
+
+def _leading_scores(matrix: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return the white scores of the leading components, by the axes of at most FITTED_ROWS rows."""
+    rows = matrix if len(matrix) <= FITTED_ROWS else generator.choice(matrix, FITTED_ROWS, replace=False)
+    centred = rows - rows.mean(axis=0)
+    is_wide = centred.shape[1] > len(centred)
+    products = centred @ centred.T if is_wide else centred.T @ centred
+    vectors = leading_eigenpairs(products, count_predictors(len(rows)), generator).vectors
+    scores = (matrix - rows.mean(axis=0)) @ (centred.T @ vectors if is_wide else vectors)
+    spread = scores.std(axis=0)
+    return np.asarray(scores / np.where(spread > 0.0, spread, 1.0))
 
 
 def _draw(

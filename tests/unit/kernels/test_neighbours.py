@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from sfumato.kernels.neighbours import SHARE, _scan_work, nearest, nearest_without_each
+from sfumato.kernels.neighbours import MANY, SHARE, _scan_work, nearest, nearest_without_each
 from sfumato.kernels.prediction import downward_shift, prediction, prediction_from_others
 
 
@@ -51,6 +51,24 @@ def test_indices_match_the_slow_twin_in_every_shape_of_cloud(width, shape):
     distance, index = slow_nearest(queries, points, 6)
     assert np.allclose(found.distance, distance, rtol=1e-9)
     assert np.array_equal(found.index, index)
+
+
+@pytest.mark.parametrize("shape", ["round", "equal", "far out", "few values"])
+def test_points_in_very_many_columns_have_the_same_neighbours(shape):
+    draw = np.random.default_rng(5)
+    points, queries = draw.normal(size=(300, MANY + 1)), draw.normal(size=(70, MANY + 1))
+    if shape == "equal":
+        points, queries = points[np.arange(300) % 40], points[:70]
+    if shape == "far out":
+        points, queries = points + 1e6, queries + 1e6
+    if shape == "few values":
+        points, queries = np.sign(points), np.sign(queries)
+    for k in (1, 9, 300, 310):
+        found = nearest(queries, points, k)
+        distance, index = slow_nearest(queries, points, min(k, 300))
+        assert np.allclose(found.distance[:, :300], distance, rtol=1e-9)
+        assert np.array_equal(found.index[:, :300], index)
+        assert (found.index[:, 300:] == -1).all() and np.isinf(found.distance[:, 300:]).all()
 
 
 def test_of_equal_points_the_first_comes_first():

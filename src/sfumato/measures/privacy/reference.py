@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.kernels.neighbours import Neighbours
-from sfumato.kernels.prediction import Prediction, downward_shift, measure_halves, measure_prediction
+from sfumato.kernels.prediction import Prediction, downward_shift, measure_halves, measure_prediction, squared_distances
 from sfumato.measures.confidence import (
     COSTLY_EXCHANGES,
     adjust_p_values,
@@ -222,11 +222,10 @@ class Pool:
     def shifts(self, labels: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the downward shift of each measure (column) for each exchange (row)."""
         shifts = np.zeros((len(labels), len(SHIFTS)))
-        least = 1e-24 * float(self.points.var(axis=0).sum())  # rounding among equal rows is no spread
+        apart = squared_distances(self.points, self.index)
         for place, released in enumerate(labels):
             asked = self.is_query(released)
-            halves = measure_halves(self.distance[asked], self.index[asked], self.points, released, NEIGHBOURS)
-            halves[:, :, 2][halves[:, :, 2] < least] = 0.0
+            halves = measure_halves(self.distance[asked], self.index[asked], apart[asked], released, NEIGHBOURS)
             for column in range(len(SHIFTS) if len(halves) else 0):
                 shifts[place, column] = downward_shift(halves[:, 0, column], halves[:, 1, column])
         return shifts

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.methods.matrix import impute
+from sfumato.methods.matrix import count_predictors, impute
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 COLUMNS_AT_ONCE = 1000  # columns of the table whose part of the matrix is in memory
 NEGLIGIBLE = 1e-12  # an eigenvalue below this share of the largest is a rounding error; it is a squared singular value
-PREDICTORS = 50  # most leading components from which numbers are drawn for rows that have none
-ROWS_PER_PREDICTOR = 10  # with fewer, a regression would follow chance, and its ridge would leave little of it
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +56,7 @@ class RowPoints:
     @property
     def leading(self) -> Array:
         """The white scores of the leading components."""
-        first = self.points[:, : max(1, min(PREDICTORS, len(self.points) // ROWS_PER_PREDICTOR))]
+        first = self.points[:, : count_predictors(len(self.points))]
         return np.asarray(first / first.std(axis=0))
 
     def way_back(self, altered: Array) -> Array:
