@@ -197,7 +197,7 @@ def _scan_without_each(queries, points, group, found):
 def _search_by_products(
     asked: NDArray[np.float64], points: DistinctPoints, squared: NDArray[np.float64], index: NDArray[np.int64]
 ) -> None:
-    """Fill the nearest points of each query: |q − p|² = |q|² + |p|² − 2qp, and exactly for those that may be nearest."""
+    """Fill the nearest points: |q − p|² = |q|² + |p|² − 2qp tells which may be; their distances are computed."""
     centre = points.values.mean(axis=0)
     centred = points.values - centre
     lengths, k = (centred**2).sum(axis=1), min(squared.shape[1], len(centred))

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sfumato.risk.knowledge import Precision
     from sfumato.schema.hierarchies import Tree
 
-
 Result = TypeVar("Result")
 Metric = Literal["standardised", "mahalanobis", "mixed", "probability"]
 METRICS: tuple[Metric, ...] = ("standardised", "mahalanobis", "mixed", "probability")
@@ -104,14 +103,8 @@ class MeasuredRelease:
         origin, drawn = self.origin, None
         if origin is not None:
             origin, drawn = np.where(origin < 0, -1, self.owners[origin]), np.flatnonzero(np.isin(origin, first))
-        given: dict[str, Any] = {
-            "origin": origin,
-            "drawn": drawn,
-            "reference": reference,
-            "person": None,
-            "columns": self.names,
-        }
-        return replace(self, original=self.original.take(first), **given)
+        own: dict[str, Any] = {"origin": origin, "drawn": drawn, "reference": reference}
+        return replace(self, original=self.original.take(first), person=None, columns=self.names, **own)
 
     @cached_property
     def as_known(self) -> MeasuredRelease:
@@ -210,9 +203,7 @@ class MeasuredRelease:
 
     @cached_property
     def narrow(self) -> MeasuredRelease:
-        """The same with some columns, spread over all; itself if it is not wide."""
-        if not self.is_wide:
-            return self
+        """The same with some columns, spread over all."""
         places = np.unique(np.linspace(0, len(self.names) - 1, NARROW).astype(np.int64))
         return replace(self, columns=tuple(self.names[place] for place in places))
 
@@ -221,8 +212,7 @@ class MeasuredRelease:
         """The rows of original and release in coordinates with the products of the rows of their matrices."""
         if not self.is_wide:
             return self.original_matrix, self.released_matrix
-        original, released = self._products[:2]
-        return original, released
+        return self._products[0], self._products[1]
 
     @cached_property
     def _wide_points(self) -> tuple[NDArray[np.float64], ...]:
@@ -251,9 +241,11 @@ class MeasuredRelease:
             before = code.encode(self.original)
             sides = [before, _encode_released(code, self.released), *(code.encode(other) for other in tables[2:])]
             if weighted:
-                share = np.sqrt(len(code.names) / len(names))
                 known = [as_shares(code, before, side) for side in sides] if self.metric == "probability" else sides
-                sides = [side * metric_axes(self.metric, code, before) * share for side in known]
+                sides = [
+                    side * metric_axes(self.metric, code, before) * np.sqrt(len(code.names) / len(names))
+                    for side in known
+                ]
             rows = np.concatenate(sides)
             products = products + rows @ rows.T
         factor, order, rank, _ = dpstrf(products, lower=1, overwrite_a=1)

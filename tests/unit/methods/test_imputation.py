@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.methods.matrix import impute
+from sfumato.methods.matrix import MANY, impute
 from sfumato.table.encoder import Encoder
 from sfumato.table.table import Table
 
@@ -28,6 +28,19 @@ def test_drawn_numbers_are_related_to_other_columns_as_known_ones_are():
     assert relation(matrix, np.full(3000, True)) < 0.6 * relation(matrix, known)  # control: with the mean instead
     assert filled[~known, 0].std() == pytest.approx(1.0, abs=0.1)
     assert np.array_equal(filled[known], matrix[known]) and np.array_equal(filled[:, 1:], matrix[:, 1:])
+
+
+@pytest.mark.parametrize("rows, off", [(150, 0.4), (1500, 0.2)])  # few rows: a ridge leaves part of the variance out
+def test_in_very_many_columns_drawn_numbers_keep_their_relations(rows, off):
+    shared = draw.normal(size=(rows, 1))
+    numbers = shared + draw.normal(size=(rows, MANY + 1))
+    missing = draw.random(rows) < 0.5
+    cells = {f"x{place}": pa.array(column) for place, column in enumerate(numbers.T)}
+    table = Table.from_arrow(pa.table(cells | {"y": pa.array(shared[:, 0], mask=missing)}))
+    code = Encoder.fit(table)
+    filled = impute(code.encode(table), code, np.random.default_rng(1))[:, code.columns("y")[0]]
+    assert np.corrcoef(filled[missing], shared[missing, 0])[0, 1] > 0.95
+    assert filled[missing].std() == pytest.approx(filled[~missing].std(), rel=off)
 
 
 def test_a_table_without_atoms_and_missing_numbers_is_left_alone():
