@@ -13,7 +13,7 @@ from sfumato.cli import console
 ROWS = 300  # the released table is small, because the kernels that it compiles serve tables of any size
 NUMBERS = 3  # numeric columns of it
 OPTIONS: dict[str, tuple[dict[str, Any], ...]] = {  # for which a method calls other kernels, or releases such rows
-    "boxes": ({}, {"l": 2}, {"search": 0.1}),
+    "boxes": ({"keep": ["corr(x0, x1)", "regress(x0 ~ x1 + x2)"]}, {"l": 2}, {"search": 0.1}),
     "mdav": ({}, {"kind": "tree"}, {"kind": "search", "search": 0.1}),
     "quantiles": ({"k": 5, "l": 1},),
     "optimal-groups": ({"l": 1},),
@@ -31,7 +31,7 @@ def warm(
     Small tables are released without compiling anything. For large ones the kernels are compiled once for each
     installation, and kept next to it or in the folder NUMBA_CACHE_DIR. This command does that beforehand, for example
     when a container is built or before the executors of a cluster start. It releases a small table of random numbers
-    by each method.
+    by each method, and estimates a correlation and a regression.
 
     Example: sfumato warm --method boxes
     """
@@ -73,6 +73,8 @@ def _release(name: str, options: dict[str, Any]) -> None:
         option.name: option.declared.strengths[1] for option in options_of(method_class(name)) if option.is_required
     }
     try:
-        make_method(name, **required, **options).release(columns, schema=roles)
+        release = make_method(name, **required, **options).release(columns, schema=roles)
+        for statistic in options.get("keep", []):
+            release.estimate(statistic)
     except SfumatoError as error:  # a promise that random rows do not keep: the kernels are compiled all the same
         console.say(f"· {name}: {error.message}")

@@ -74,7 +74,8 @@ CELL = 128  # smallest number of points of a cell; their bounds stay in the leve
 FIRST = 8  # cells that are searched in the order of their distance, so that the others are soon too far away
 SKIPPING = 10  # columns up to which bounds keep most pairs from being compared
 SHARE = 64  # queries that a thread processes at a time
-MANY = 400  # columns from which no bound excludes many pairs, and all distances are computed as products
+MANY = 400  # columns from which a bound excludes few pairs: then all distances are computed as products
+FEW_PER_COLUMN = 4  # if there are at most this many points per column, so that all of them may be equally near
 TOGETHER = 64  # queries whose products with all points are in memory
 BOUND_SHARE = 0.75  # share of the variance that the axes of the bound should explain
 SLACK = 1e-9  # relative; more than rounding changes a sum
@@ -126,7 +127,7 @@ def nearest(queries: NDArray[np.float64], points: NDArray[np.float64], k: int) -
     squared, index = np.full((len(asked), k), np.inf), np.full((len(asked), k), -1, dtype=np.int64)
     if len(known) and len(asked) and k:
         distinct = _distinct(known)
-        if known.shape[1] > MANY:
+        if known.shape[1] > MANY and len(known) <= FEW_PER_COLUMN * known.shape[1]:
             _search_by_products(asked, distinct, squared, index)
             return Neighbours(np.sqrt(squared), index)
         turn, centre = _leading_axes(distinct.values)

@@ -232,10 +232,12 @@ class MeasuredRelease:
         The products G of all rows are G = LLᵀ, so the rows of L have these products, and fewer coordinates than there
         are rows. With ``weighted``, columns count as in the metric.
         """
+        from scipy.linalg.blas import dsyrk
         from scipy.linalg.lapack import dpstrf
 
         tables = [self.original, self.released] + ([] if self.reference is None else [self.reference])
-        products, names = np.zeros(()), self.code.names
+        rows, names = sum(table.rows for table in tables), self.code.names
+        products = np.zeros((rows, rows), order="F")  # the lower half of them
         for start in range(0, len(names), COLUMNS_AT_ONCE):
             code = self.code.part(names[start : start + COLUMNS_AT_ONCE])
             before = code.encode(self.original)
@@ -246,8 +248,8 @@ class MeasuredRelease:
                     side * metric_axes(self.metric, code, before) * np.sqrt(len(code.names) / len(names))
                     for side in known
                 ]
-            rows = np.concatenate(sides)
-            products = products + rows @ rows.T
+            matrix = np.concatenate(sides).T
+            products = dsyrk(1.0, matrix, beta=1.0, c=products, trans=1, lower=1, overwrite_c=1)
         factor, order, rank, _ = dpstrf(products, lower=1, overwrite_a=1)
         points = np.empty((len(factor), rank))
         points[order - 1] = np.tril(factor)[:, :rank]
