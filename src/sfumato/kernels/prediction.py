@@ -93,7 +93,7 @@ def _fill_distances(points, index, apart):
 
 @jit(forceinline=True)
 def _squared_distance(one, other):
-    """Return the squared distance of two points: four sums side by side, which takes a fourth of the time."""
+    """Return the squared distance of two points: four sums side by side, which do not wait for each other."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     whole = len(one) - len(one) % 4
     for column in range(0, whole, 4):

@@ -244,10 +244,8 @@ class MeasuredRelease:
             sides = [before, _encode_released(code, self.released), *(code.encode(other) for other in tables[2:])]
             if weighted:
                 known = [as_shares(code, before, side) for side in sides] if self.metric == "probability" else sides
-                sides = [
-                    side * metric_axes(self.metric, code, before) * np.sqrt(len(code.names) / len(names))
-                    for side in known
-                ]
+                axes = metric_axes(self.metric, code, before) * np.sqrt(len(code.names) / len(names))
+                sides = [side * axes for side in known]
             matrix = np.concatenate(sides).T
             products = dsyrk(1.0, matrix, beta=1.0, c=products, trans=1, lower=1, overwrite_c=1)
         factor, order, rank, _ = dpstrf(products, lower=1, overwrite_a=1)

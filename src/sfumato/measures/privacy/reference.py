@@ -223,9 +223,11 @@ class Pool:
         """Return the downward shift of each measure (column) for each exchange (row)."""
         shifts = np.zeros((len(labels), len(SHIFTS)))
         apart = squared_distances(self.points, self.index)
+        least = 1e-24 * float(self.points.var(axis=0).sum())  # rounding among equal rows is no spread
         for place, released in enumerate(labels):
             asked = self.is_query(released)
             halves = measure_halves(self.distance[asked], self.index[asked], apart[asked], released, NEIGHBOURS)
+            halves[:, :, 2][halves[:, :, 2] < least] = 0.0
             for column in range(len(SHIFTS) if len(halves) else 0):
                 shifts[place, column] = downward_shift(halves[:, 0, column], halves[:, 1, column])
         return shifts
