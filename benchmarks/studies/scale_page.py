@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 def machine() -> str:
     """Return what this machine has, in words."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    busy = f", on which other programs ran meanwhile (load {LOAD:.1f})" if LOAD > 0.5 else ""
+    busy = f", busy when it began (load {LOAD:.1f})" if LOAD > 0.5 else ""
     return f"a machine with {os.cpu_count()} processors and {memory:.0f} GB of memory{busy}"
 
 

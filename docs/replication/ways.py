@@ -85,8 +85,12 @@ def draw(comparison: Comparison) -> Figure:
     numbers: dict[tuple[float, float], list[str]] = {}
     for number, _, x, y in near:
         numbers.setdefault((round(x, 3), round(y, 3)), []).append(str(number))
-    for order, (place, alike) in enumerate(numbers.items()):
-        above = 5 if order % 2 else -11  # neighbours have their numbers on different sides
+    places = np.array(list(numbers)).reshape(-1, 2)
+    scaled = places / np.maximum(np.ptp(places, axis=0), 1e-9) if len(places) else places
+    for index, (place, alike) in enumerate(numbers.items()):
+        distances = np.linalg.norm(scaled - scaled[index], axis=1)
+        distances[index] = np.inf
+        above = 5 if scaled[distances.argmin(), 1] <= scaled[index, 1] else -11  # away from the nearest point
         text = ", ".join(alike)
         corner.annotate(text, place, xytext=(-4, above), textcoords="offset points", fontsize=6.5, color=INK)
     return figure
