@@ -17,11 +17,11 @@ demo: $(VENV)/.base  ## the whole way on a real table; files in out/
 
 # tests run side by side, so none of them may take all cores for its small products of matrices
 test thorough durations quick calibrate: export OPENBLAS_NUM_THREADS ?= 1
-test: $(VENV)/.dev  ## the test functions that take less than two seconds (tests/durations.json), in all rooms
-	$(PYTEST) -m "not replication and not slow" --below 2 --durations=25 --durations-min=2
+test: $(VENV)/.dev  ## the test functions that take less than a second (tests/durations.json), in all rooms
+	$(PYTEST) -m "not replication and not slow" --below 1 --durations=25 --durations-min=2
 
 thorough: $(VENV)/.dev  ## the longer ones: cold compilers, killed clusters, statistical tests with many repetitions
-	$(PYTEST) -m "not replication and not slow" --above 2
+	$(PYTEST) -m "not replication and not slow" --above 1
 
 durations: $(VENV)/.dev  ## both, and how long each takes, which decides what belongs to which; on an idle machine
 	$(PYTEST) -m "not replication and not slow" --record-durations
