@@ -21,7 +21,7 @@ from typing import Any
 
 from sfumato.app.choices import Choices, Source
 from sfumato.errors import ReadError, RequestError
-from sfumato.formats.raw_files import write_whole
+from sfumato.formats.raw_files import BROKEN_ARCHIVE, write_whole
 from sfumato.job.project_files import project_text, read_project
 from sfumato.job.request import READING, Reading, Request
 from sfumato.schema.columns import BUILT_IN, toml_text
@@ -95,7 +95,7 @@ def unpack_project(content: bytes, room: Path) -> None:
             (room / TREES).mkdir(mode=0o700)
             for name, member in members.items():
                 (room / name).write_bytes(archive.read(member))
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
+    except BROKEN_ARCHIVE:
         problem = "a broken archive"
     if not problem and not (room / FILE).exists():
         problem = "an archive without a project file"

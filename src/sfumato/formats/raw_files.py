@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import lzma
 import os
 import re
 import secrets
 import stat
+import struct
 import zipfile
 import zlib
 from array import array
@@ -29,6 +31,10 @@ LONGEST_SHOWN = 80  # characters of a path in a message
 MOST_LISTED = 10_000  # files of a folder whose names are compared
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".jsonl", ".gz")  # endings of tables
 UNFINISHED = re.compile(r"\.(.+)\.[0-9a-f]{16}")  # a temporary name
+BROKEN_ARCHIVE = (  # what `zipfile` raises for archives that are damaged, encrypted or compressed in another way
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(NotImplementedError, RuntimeError, EOFError, OSError, ValueError),
+)
 FOLDER_FIX = "pass a file, or a pattern such as 'folder/*.parquet'"
 NOT_REGULAR = {  # what the file is → what to try
     stat.S_IFDIR: ("a folder", FOLDER_FIX),
@@ -285,5 +291,5 @@ def zip_size(archive: Path | io.BytesIO) -> int:
     try:
         with zipfile.ZipFile(archive) as opened:
             return sum(member.file_size for member in opened.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    except BROKEN_ARCHIVE:
         return 0

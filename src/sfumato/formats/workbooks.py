@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import ReadError
 from sfumato.formats.isolated import read_isolated, say_notes, with_notes
-from sfumato.formats.raw_files import EXCEL, zip_size
+from sfumato.formats.raw_files import BROKEN_ARCHIVE, EXCEL, zip_size
 from sfumato.formats.type_inference import NUMBER
 
 MOST_BYTES = 1 << 31  # of an unpacked workbook
@@ -131,7 +131,7 @@ def _require_bounded(raw: bytes) -> None:
                 with archive.open(member) as content:
                     while content.read(CHUNK):  # checks size and checksum
                         pass
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError):
+    except BROKEN_ARCHIVE:
         is_broken = True
     if is_broken:
         raise ReadError("A workbook must be a complete archive.", found="a broken one", fix="save it again")

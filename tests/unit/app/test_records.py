@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
 from types import SimpleNamespace
@@ -18,6 +21,7 @@ from sfumato.app.record_tasks import FindRecords, MapAssociations, WalkLattice
 from sfumato.app.rendering import plain_advice, say_plainly
 from sfumato.app.run_tasks import SuggestCoarser
 from sfumato.app.tasks import ShowFirstRows, TableCache
+from sfumato.errors import ReadError
 from sfumato.job.request import Reading
 from sfumato.methods.base import make_method
 from sfumato.schema.schema import FittedTable, Schema
@@ -180,6 +184,22 @@ class TestProjects:
         assert found.choices.formats == ("csv", "xlsx")
         assert found.choices.population == 5000
         assert found.choices.schema["sex"].tree.startswith(str(tmp_path / "own"))
+
+    @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+    def test_a_damaged_archive_is_refused(self, tmp_path, compression):
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", compression) as opened:
+            opened.writestr("project.toml", "".join(np.random.default_rng(0).choice(list("abcdef"), 300)))
+        refused = 0
+        for place in range(42, 140):  # in the compressed content
+            damaged = bytearray(archive.getvalue())
+            damaged[place] ^= 0xFF
+            (room := tmp_path / str(place)).mkdir()
+            with suppress(ReadError):
+                unpack_project(bytes(damaged), room)
+                continue
+            refused += 1
+        assert refused > 90
 
     def test_the_folder_of_the_user_is_where_the_system_says(self, tmp_path, monkeypatch):
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

@@ -48,14 +48,14 @@ function prepareForms() {
     const body = new URLSearchParams(new FormData(form, event.submitter));
     try {
       const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { accept: "text/html" } });
-      const text = await answer.text(), page = parsed(text);
-      const refusal = page.querySelector("main [role=alert]");
+      const page = await ourPage(answer);
+      const refusal = page?.querySelector("main [role=alert]");
       if (answer.status === 400 && refusal) {
         refusal.classList.add("refused");
         form.before(refusal);
         refusal.tabIndex = -1;
         refusal.focus();
-      } else if (isOurs(text)) place(page, answer.url, answer.url !== location.href);
+      } else if (page) place(page, answer.url, answer.url !== location.href);
       else location.reload(); // the session has ended, and the server says what to do
     } finally {
       delete form.dataset.sending;
@@ -67,18 +67,15 @@ function prepareForms() {
 
 async function show(address, isNew) {
   const answer = await fetch(address, { headers: { accept: "text/html" } });
+  const page = await ourPage(answer);
+  if (page) place(page, answer.url, isNew);
+  else location.assign(address); // a document by itself, or the session has ended
+}
+
+// undefined for another document, which is not parsed: the policy of this page forbids its inline style
+async function ourPage(answer) {
   const text = await answer.text();
-  if (!isOurs(text)) { location.assign(address); return; } // a document by itself, or the session has ended
-  place(parsed(text), answer.url, isNew);
-}
-
-// asked before it is parsed: the policy of this page forbids the inline style of a document by itself
-function isOurs(text) {
-  return text.includes('<nav class="steps"');
-}
-
-function parsed(text) {
-  return new DOMParser().parseFromString(text, "text/html");
+  return text.includes('<nav class="steps"') ? new DOMParser().parseFromString(text, "text/html") : undefined;
 }
 
 function place(page, address, isNew) {
